@@ -1,0 +1,12 @@
+# add_unit_test(NAME SOURCES a.cc ... LINKS libraries... [TIMEOUT seconds])
+# A GoogleTest program in one process, label "unit".
+function(add_unit_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(test_${name} ${ARG_SOURCES})
+  target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} GTest::gtest_main archipelago_flags)
+  add_test(NAME ${name} COMMAND test_${name})
+  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT ${ARG_TIMEOUT})
+endfunction()

@@ -1,0 +1,22 @@
+# Flags of every target: C++20, warnings as errors, the machine's own instructions, sanitizers.
+option(ARCHIPELAGO_NATIVE "Compile for this machine's processor" ON)
+set(ARCHIPELAGO_SANITIZERS "" CACHE STRING "e.g. address,undefined or thread")
+
+add_library(archipelago_flags INTERFACE)
+target_compile_features(archipelago_flags INTERFACE cxx_std_20)
+target_compile_options(archipelago_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+if(ARCHIPELAGO_NATIVE)
+  target_compile_options(archipelago_flags INTERFACE -march=native)
+endif()
+if(ARCHIPELAGO_SANITIZERS)
+  target_compile_options(archipelago_flags INTERFACE
+    -fsanitize=${ARCHIPELAGO_SANITIZERS} -fno-omit-frame-pointer)
+  target_link_options(archipelago_flags INTERFACE -fsanitize=${ARCHIPELAGO_SANITIZERS})
+endif()
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()

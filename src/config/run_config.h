@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace archipelago::config {
+
+// The options of `train`, one struct a section; field `sync.outer_lr` is RunConfig::sync.outer_lr.
+// Defaults stand here and nowhere else.
+
+struct Model {
+  std::string kind = "gpt";        // gpt (dense decoder), moe, vit
+  std::int64_t layers = 4;
+  std::int64_t width = 128;        // channels C; a multiple of heads
+  std::int64_t heads = 4;
+  std::int64_t context = 128;      // positions T
+  std::int64_t vocabulary = 0;     // V; 0: as the data says
+};
+
+struct Data {
+  std::string path;                // HDF5 token file of `archipelago prepare`
+};
+
+struct Train {
+  std::int64_t batch = 16;         // sequences a learner and inner step, over its whole island
+  std::int64_t steps = 1000;       // inner steps a learner; the run ends when all learners together have
+                                   // trained steps * learners * batch * context tokens
+  double lr = 3e-3;                // peak inner learning rate
+  double min_lr = 0.1;             // the cosine's end, as a share of lr
+  std::int64_t warmup = 50;        // inner steps of linear warm-up
+  double weight_decay = 0.1;       // on matrices and tables only
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double clip = 1.0;               // largest global gradient norm; 0: no clipping
+  std::uint64_t seed = 1;
+  int threads = 1;                 // OpenMP threads a rank
+};
+
+struct Sync {
+  int learners = 3;                // M
+  int ranks_per_learner = 1;       // ranks of an island
+  int spares = 1;                  // sleeping islands that replace the lost
+  int standby = 0;                 // 1: a standby syncer
+  bool refill = true;              // refill the pool of spares by MPI_Comm_spawn (one host only)
+  double interval = 24;            // H, inner steps between two merges of one fragment
+  int fragments = 24;              // P
+  double overlap = 2;              // tau, inner steps that an exchange may take
+  int quorum = 1;                  // K
+  double grace = 0.75;             // gamma, share of the slack that the grace window uses
+  double grace_cap = 60;           // seconds
+  std::string merge = "rda";       // rda, mean
+  double outer_lr = 0.7;           // eta
+  double outer_momentum = 0.9;     // mu
+  double suspect = 5;              // seconds without a report until a learner is left out of quorums
+  double expel = 30;               // seconds without a report until its place is given away
+  double outlier = 10;             // a fragment whose change is this many times its peers' median norm
+                                   // is refused; 0: never
+};
+
+struct Checkpoint {
+  std::int64_t learner_steps = 50; // inner steps between two learner checkpoints
+  std::int64_t global_rounds = 50; // rounds between two global checkpoints
+  int keep = 3;                    // newest of each kind (and learner) kept
+};
+
+struct RunConfig {
+  Model model;
+  Data data;
+  Train train;
+  Sync sync;
+  Checkpoint checkpoint;
+  std::string chaos;               // plan: what to break and when (docs/reliability.md); empty: nothing
+  std::string device = "cpu";      // cpu, cuda, auto
+  std::string method = "decoupled";
+  std::string out;                 // the run's folder
+  bool resume = false;
+};
+
+}  // namespace archipelago::config

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace archipelago {
+
+// An open file descriptor, closed when it goes out of scope.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  ~FileDescriptor() { reset(); }
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release() noexcept;
+  void reset() noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+// Whether the file and its folder are flushed to the disk before it takes its name.
+enum class Durability { flushed, unflushed };
+
+// Replaces `path` by `bytes` as a whole: writes `.<name>.<host>.<pid>.<counter>.tmp` in the same
+// folder, flushes it when asked, renames it, flushes the folder. Readers see the old file or the new
+// one, never a part. Throws std::system_error naming the path and the step that failed; the old file
+// is then untouched and the temporary one removed.
+void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                Durability durability);
+void write_file(const std::filesystem::path& path, std::string_view text, Durability durability);
+
+// The whole file. Throws std::system_error naming the path.
+std::string read_file(const std::filesystem::path& path);
+
+// A line-oriented file that only grows (metrics, event tape). Each append is one write(2) of whole
+// lines, so a crash leaves at most one cut line at the end.
+class AppendFile {
+ public:
+  // Opens or creates `path`; an unfinished last line (of a run that was cut off) is closed with a
+  // newline first. Throws std::system_error naming the path.
+  explicit AppendFile(std::filesystem::path path);
+
+  // Adds `lines`, which end in '\n'. Throws std::system_error naming the path.
+  void append(std::string_view lines);
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor file_;
+};
+
+}  // namespace archipelago

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/run_config.h"
+
+namespace archipelago::model {
+
+// How a tensor is treated outside the model.
+enum class TensorRole {
+  matrix,  // weight decay; merged by direction and radius
+  vector,  // biases and norms: no weight decay
+  table,   // embeddings and output tables: weight decay; merged by the weighted mean
+};
+
+// One named tensor inside the flat parameter buffer (and the gradient and moment buffers, which have
+// the same layout).
+struct TensorInfo {
+  std::string name;                  // Hugging Face's name, e.g. "h.0.attn.c_attn.weight"
+  std::vector<std::int64_t> shape;   // row-major
+  std::int64_t offset;               // first element in the flat buffer
+  std::int64_t size;                 // elements
+  TensorRole role;
+};
+
+// Input of one step on one rank. Text: inputs and targets are (batch, context) token ids, targets the
+// ids one position on; -1 as a target counts for nothing.
+struct Batch {
+  std::int64_t batch = 0;
+  std::span<const std::int32_t> inputs;
+  std::span<const std::int32_t> targets;
+};
+
+// A network with its parameters, gradients and workspace. Not thread-safe; one owner.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  // In the order of the flat buffer, which they cover without holes. The same on every rank.
+  virtual std::span<const TensorInfo> tensors() const = 0;
+
+  // Flat buffers of all tensors' elements, f32; valid as long as the model.
+  virtual std::span<float> parameters() = 0;
+  virtual std::span<float> gradients() = 0;
+
+  // Fills the parameters from `seed`, GPT-2's way: normal 0.02, residual projections 0.02/sqrt(2L),
+  // biases 0, norms 1. The same on every machine.
+  virtual void initialize(std::uint64_t seed) = 0;
+
+  // Mean loss (nats a target) of the batch; gradients of that mean are ADDED to gradients().
+  virtual float forward_backward(const Batch& batch) = 0;
+
+  // Mean loss without gradients.
+  virtual float loss(const Batch& batch) = 0;
+
+  // Bytes of activations that one step of `batch` sequences keeps.
+  virtual std::int64_t activation_bytes(std::int64_t batch) const = 0;
+};
+
+// Makes the model that `config.kind` names, with vocabulary > 0, for up to `max_batch` sequences a
+// step on this rank and `threads` OpenMP threads. Throws Error(configuration) when a size does not fit
+// (width not a multiple of heads ...).
+std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch, int threads);
+
+// The tensors of that model without making it.
+std::vector<TensorInfo> describe_tensors(const config::Model& config);
+
+// AdamW over a flat buffer with decoupled weight decay (Loshchilov & Hutter 2019, Alg. 2).
+class AdamW {
+ public:
+  AdamW(std::span<const TensorInfo> tensors, const config::Train& settings);
+
+  // Clips `gradients` to settings.clip by their global norm, updates `parameters`, sets the gradients
+  // to zero. `lr`: this step's rate. Returns the norm before clipping. A gradient that is not finite
+  // changes nothing but zeroes the gradients.
+  double step(std::span<float> parameters, std::span<float> gradients, double lr);
+
+  std::span<float> first_moment();    // m, same layout as the parameters
+  std::span<float> second_moment();   // v
+  std::int64_t steps() const;         // t, for the bias correction
+  void set_steps(std::int64_t steps);
+
+ private:
+  config::Train settings_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<float> first_moment_;
+  std::vector<float> second_moment_;
+  std::int64_t steps_ = 0;
+};
+
+// Learning rate at `step` (from 0): linear warm-up over settings.warmup, then a cosine down to
+// settings.lr * settings.min_lr at settings.steps, constant after it.
+double learning_rate(const config::Train& settings, std::int64_t step);
+
+}  // namespace archipelago::model
