@@ -1,0 +1,326 @@
+#include "config/option_table.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <cctype>
+#include <numeric>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "core/error.h"
+#include "core/file.h"
+
+namespace archipelago::config {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::string_view kVariablePrefix = "ARCHIPELAGO_";
+constexpr unsigned kHelpWidth = 100;
+
+std::string variable_name(const std::string& option_name) {
+  std::string name(kVariablePrefix);
+  for (const char c : option_name) {
+    name += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+std::string section_of(const std::string& name) {
+  const auto dot = name.find('.');
+  return dot == std::string::npos ? std::string() : name.substr(0, dot);
+}
+
+const Option* find(std::span<const Option> options, const std::string& name) {
+  const auto found = std::ranges::find(options, name, &Option::name);
+  return found == options.end() ? nullptr : &*found;
+}
+
+std::string nearest_hint(const std::string& word, std::span<const Option> options,
+                         std::string (*shown)(const std::string&)) {
+  std::vector<std::string> names;
+  for (const Option& option : options) names.push_back(shown(option.name));
+  const std::string best = nearest(word, names);
+  return best.empty() ? std::string() : "; the nearest is " + best;
+}
+
+std::string as_option(const std::string& name) { return "--" + name; }
+std::string as_key(const std::string& name) { return name; }
+
+void add_to(po::options_description& group, const Option& option) {
+  if (option.argument.empty()) {
+    group.add_options()(option.name.c_str(), po::value<std::string>()->implicit_value("true", ""),
+                        option.help.c_str());
+  } else {
+    group.add_options()(
+        option.name.c_str(), po::value<std::string>()->value_name(option.argument),
+        (option.help +
+         (option.default_value.empty() ? std::string() : " [" + option.default_value + "]"))
+            .c_str());
+  }
+}
+
+po::options_description describe(std::span<const Option> options, ConfigFiles config_files) {
+  po::options_description all(kHelpWidth, kHelpWidth / 2);
+  po::options_description* group = &all;
+  std::string section;
+  std::vector<std::unique_ptr<po::options_description>> groups;
+  for (const Option& option : options) {
+    if (section_of(option.name) != section) {
+      section = section_of(option.name);
+      groups.push_back(
+          std::make_unique<po::options_description>(section, kHelpWidth, kHelpWidth / 2));
+      group = groups.back().get();
+    }
+    add_to(*group, option);
+  }
+  if (config_files == ConfigFiles::allowed) {
+    all.add_options()("config", po::value<std::string>()->value_name("FILE"),
+                      "INI file with options; may be repeated, later files win");
+  }
+  for (const auto& one : groups) all.add(*one);
+  return all;
+}
+
+// Parses with Boost and turns what it finds wrong into one line.
+po::parsed_options parse_tokens(const po::options_description& description,
+                                std::span<const Option> options,
+                                std::span<const std::string> arguments) {
+  using namespace po::command_line_style;
+  try {
+    return po::command_line_parser({arguments.begin(), arguments.end()})
+        .options(description)
+        .style(allow_long | long_allow_adjacent | long_allow_next)
+        .run();
+  } catch (const po::unknown_option& error) {
+    const std::string name = error.get_option_name();
+    throw Error(ExitCode::usage, "unknown option " + name + nearest_hint(name, options, as_option));
+  } catch (const po::error& error) {
+    throw Error(ExitCode::usage, error.what());
+  }
+}
+
+struct IniEntry {
+  std::string name;
+  std::string value;
+};
+
+bool is_blank(const std::string& line) {
+  const auto first = line.find_first_not_of(" \t\r");
+  return first == std::string::npos || line[first] == '#';
+}
+
+bool is_section(const std::string& line) { return line[line.find_first_not_of(" \t\r")] == '['; }
+
+// Parses one line of an INI file under the section header that holds there. Boost reads whole files
+// without telling lines apart; a line at a time it lets an error name its line.
+std::vector<IniEntry> parse_ini_line(const std::string& section_line, const std::string& line) {
+  std::istringstream stream(section_line + '\n' + line + '\n');
+  const auto parsed = po::parse_config_file(stream, po::options_description(), true);
+  std::vector<IniEntry> entries;
+  for (const auto& option : parsed.options) {
+    entries.push_back({option.string_key, option.value.empty() ? "" : option.value.front()});
+  }
+  return entries;
+}
+
+class IniReader {
+ public:
+  IniReader(std::span<const Option> options, const std::filesystem::path& file)
+      : options_(options), file_(file) {}
+
+  void read(const std::string& line) {
+    ++number_;
+    if (is_blank(line)) return;
+    try {
+      const auto entries = parse_ini_line(section_line_, line);
+      if (is_section(line)) section_line_ = line;
+      for (const IniEntry& entry : entries) set(entry);
+    } catch (const po::error&) {
+      fail("is neither a [section] nor a line 'name = value'");
+    }
+  }
+
+ private:
+  void set(const IniEntry& entry) {
+    const Option* const option = find(options_, entry.name);
+    if (option == nullptr) {
+      fail("unknown key " + entry.name + nearest_hint(entry.name, options_, as_key));
+    }
+    const auto [first, is_new] = line_of_.emplace(entry.name, number_);
+    if (!is_new) fail(entry.name + " is already set in line " + std::to_string(first->second));
+    try {
+      option->set(entry.value);
+    } catch (const std::invalid_argument& error) {
+      fail(entry.name + " = " + entry.value + ": " + error.what());
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ExitCode::configuration,
+                file_.string() + ", line " + std::to_string(number_) + ": " + what);
+  }
+
+  std::span<const Option> options_;
+  const std::filesystem::path& file_;
+  int number_ = 0;
+  std::string section_line_;
+  std::map<std::string, int> line_of_;
+};
+
+// What the command line says, checked for shape but not yet for values.
+struct Tokens {
+  CommandLine rest;
+  std::vector<std::pair<const Option*, std::string>> settings;
+};
+
+Tokens read_tokens(std::span<const Option> options, std::span<const std::string> arguments,
+                   ConfigFiles config_files) {
+  Tokens tokens;
+  for (const auto& token :
+       parse_tokens(describe(options, config_files), options, arguments).options) {
+    // Only a flag may stand without a value.
+    const std::string value = token.value.empty() ? "true" : token.value.front();
+    if (token.string_key.empty()) {
+      tokens.rest.positional.push_back(value);
+    } else if (const Option* const option = find(options, token.string_key); option == nullptr) {
+      tokens.rest.config_files.emplace_back(value);
+    } else if (std::ranges::count(tokens.settings, option,
+                                  [](const auto& setting) { return setting.first; }) > 0) {
+      throw Error(ExitCode::usage, "option --" + option->name + " is given twice");
+    } else {
+      tokens.settings.emplace_back(option, value);
+    }
+  }
+  return tokens;
+}
+
+void apply(const Tokens& tokens) {
+  for (const auto& [option, value] : tokens.settings) {
+    try {
+      option->set(value);
+    } catch (const std::invalid_argument& error) {
+      throw Error(ExitCode::usage, "option --" + option->name + ' ' + value + ": " + error.what());
+    }
+  }
+}
+
+}  // namespace
+
+CommandLine read_command_line(std::span<const Option> options,
+                              std::span<const std::string> arguments, ConfigFiles config_files) {
+  const Tokens tokens = read_tokens(options, arguments, config_files);
+  apply(tokens);
+  return tokens.rest;
+}
+
+void read_environment(std::span<const Option> options) {
+  std::map<std::string, const Option*> by_variable;
+  po::options_description description;
+  for (const Option& option : options) {
+    by_variable.emplace(variable_name(option.name), &option);
+    description.add_options()(option.name.c_str(), po::value<std::string>());
+  }
+  const auto option_name = [&](const std::string& variable) -> std::string {
+    if (!variable.starts_with(kVariablePrefix)) return {};
+    const auto found = by_variable.find(variable);
+    if (found != by_variable.end()) return found->second->name;
+    throw Error(ExitCode::configuration, "environment variable " + variable + " names no option" +
+                                             nearest_hint(variable, options, variable_name));
+  };
+  for (const auto& setting :
+       po::parse_environment(description, boost::function1<std::string, std::string>(option_name))
+           .options) {
+    const std::string value = setting.value.empty() ? std::string() : setting.value.front();
+    try {
+      find(options, setting.string_key)->set(value);
+    } catch (const std::invalid_argument& error) {
+      throw Error(ExitCode::configuration, "environment variable " +
+                                               variable_name(setting.string_key) + '=' + value +
+                                               ": " + error.what());
+    }
+  }
+}
+
+void read_ini_file(std::span<const Option> options, const std::filesystem::path& file) {
+  std::string content;
+  try {
+    content = read_file(file);
+  } catch (const std::system_error& error) {
+    throw Error(ExitCode::configuration, error.what());
+  }
+  IniReader reader(options, file);
+  std::istringstream lines(content);
+  for (std::string line; std::getline(lines, line);) reader.read(line);
+}
+
+std::vector<std::string> read_all(std::span<const Option> options,
+                                  std::span<const std::string> arguments) {
+  const Tokens tokens = read_tokens(options, arguments, ConfigFiles::allowed);
+  for (const auto& file : tokens.rest.config_files) read_ini_file(options, file);
+  read_environment(options);
+  apply(tokens);
+  return tokens.rest.positional;
+}
+
+std::string write_ini(std::span<const Option> options) {
+  std::string content;
+  std::string section;
+  for (const Option& option : options) {
+    if (const std::string own = section_of(option.name); own != section) {
+      section = own;
+      content += "\n[" + section + "]\n";
+    }
+    const auto start = section.empty() ? 0 : section.size() + 1;
+    content += option.name.substr(start) + " = " + option.get() + '\n';
+  }
+  return content;
+}
+
+std::map<std::string, std::string> to_map(std::span<const Option> options) {
+  std::map<std::string, std::string> values;
+  for (const Option& option : options) values.emplace(option.name, option.get());
+  return values;
+}
+
+void from_map(std::span<const Option> options, const std::map<std::string, std::string>& values,
+              const std::string& source) {
+  for (const Option& option : options) {
+    const auto found = values.find(option.name);
+    if (found == values.end()) continue;
+    try {
+      option.set(found->second);
+    } catch (const std::invalid_argument& error) {
+      throw Error(ExitCode::bad_data,
+                  source + ": " + option.name + " = " + found->second + ": " + error.what());
+    }
+  }
+}
+
+std::string help_text(std::span<const Option> options, ConfigFiles config_files) {
+  std::ostringstream stream;
+  stream << describe(options, config_files);
+  return stream.str();
+}
+
+std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  const auto distance_to = [word](const std::string& other) {
+    // Levenshtein's distance, a row at a time.
+    std::vector<std::size_t> row(other.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      std::size_t diagonal = row[0]++;
+      for (std::size_t j = 0; j < other.size(); ++j) {
+        const std::size_t replaced = diagonal + (word[i] == other[j] ? 0 : 1);
+        diagonal = row[j + 1];
+        row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+      }
+    }
+    return row.back();
+  };
+  const auto best = std::ranges::min_element(candidates, {}, distance_to);
+  return best == candidates.end() ? std::string() : *best;
+}
+
+}  // namespace archipelago::config

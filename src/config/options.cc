@@ -1,0 +1,188 @@
+#include "config/options.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <sstream>
+
+#include "core/error.h"
+
+namespace archipelago::config {
+namespace {
+
+constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
+
+void append(std::vector<Option>& all, std::vector<Option> more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+std::vector<Option> top_options(RunConfig& c) {
+  return {
+      text("out", c.out, "FOLDER", "the run's folder, made if it does not exist"),
+      flag("resume", c.resume, "go on from the newest checkpoint in the run's folder"),
+      choice("method", c.method, {"decoupled"}, "how learners are kept together"),
+      choice("device", c.device, {"cpu", "cuda", "auto"}, "what learners compute on"),
+      text("chaos", c.chaos, "PLAN", "what to break and when (docs/reliability.md)"),
+  };
+}
+
+std::vector<Option> data_options(Data& d) {
+  return {text("data.path", d.path, "FILE", "HDF5 token file made by `archipelago prepare`")};
+}
+
+std::vector<Option> train_options(Train& t) {
+  return {
+      integer("train.batch", t.batch, 1, 1 << 24, "sequences a learner and inner step"),
+      integer("train.steps", t.steps, 1, kUnbounded, "inner steps a learner"),
+      positive("train.lr", t.lr, 100, "peak inner learning rate"),
+      real("train.min_lr", t.min_lr, 0, 1, "end of the cosine decay, as a share of train.lr"),
+      integer("train.warmup", t.warmup, 0, kUnbounded, "inner steps of linear warm-up"),
+      real("train.weight_decay", t.weight_decay, 0, 100, "on matrices and tables only"),
+      real("train.beta1", t.beta1, 0, 0.999999, "decay of AdamW's first moment"),
+      real("train.beta2", t.beta2, 0, 0.999999, "decay of AdamW's second moment"),
+      real("train.clip", t.clip, 0, kNoLimit, "largest global gradient norm; 0: no clipping"),
+      integer("train.seed", t.seed, 0, kUnbounded, "seed of everything that is random"),
+      integer("train.threads", t.threads, 1, 1024, "OpenMP threads a rank"),
+  };
+}
+
+std::vector<Option> sync_options(Sync& s) {
+  return {
+      integer("sync.learners", s.learners, 1, 4096, "learners M"),
+      integer("sync.ranks_per_learner", s.ranks_per_learner, 1, 4096, "MPI ranks of an island"),
+      integer("sync.spares", s.spares, 0, 4096, "sleeping islands that replace the lost"),
+      integer("sync.standby", s.standby, 0, 1, "standby syncers"),
+      boolean("sync.refill", s.refill, "refill the pool of spares by MPI_Comm_spawn, on one host"),
+      positive("sync.interval", s.interval, 1e9, "H, inner steps between two merges of a fragment"),
+      integer("sync.fragments", s.fragments, 1, 100'000, "fragments P"),
+      real("sync.overlap", s.overlap, 0, 1e9, "tau, inner steps that an exchange may take"),
+      integer("sync.quorum", s.quorum, 1, 4096, "K, learners that a round waits for"),
+      real("sync.grace", s.grace, 0, 1, "gamma, share of the slack that the grace window uses"),
+      real("sync.grace_cap", s.grace_cap, 0, 86'400, "longest grace window, seconds"),
+      choice("sync.merge", s.merge, {"rda", "mean"}, "merge rule"),
+      positive("sync.outer_lr", s.outer_lr, 100, "eta, outer learning rate"),
+      real("sync.outer_momentum", s.outer_momentum, 0, 0.999999, "mu, outer Nesterov momentum"),
+      positive("sync.suspect", s.suspect, 86'400,
+               "seconds without a report until a learner is left out of quorums"),
+      positive("sync.expel", s.expel, 86'400,
+               "seconds without a report until a learner's place is given away"),
+      real("sync.outlier", s.outlier, 0, kNoLimit,
+           "refuse a fragment whose change is this many times its peers' median norm; 0: never"),
+  };
+}
+
+std::vector<Option> checkpoint_options(Checkpoint& c) {
+  return {
+      integer("checkpoint.learner_steps", c.learner_steps, 1, kUnbounded,
+              "inner steps between two learner checkpoints"),
+      integer("checkpoint.global_rounds", c.global_rounds, 1, kUnbounded,
+              "rounds between two global checkpoints"),
+      integer("checkpoint.keep", c.keep, 1, 1'000'000,
+              "newest checkpoints of each kind and learner that are kept"),
+  };
+}
+
+// Says `problem` with both values unless `holds`.
+void require(std::vector<std::string>& problems, bool holds, std::string problem) {
+  if (!holds) problems.push_back(std::move(problem));
+}
+
+template <class Number>
+std::string valued(const char* name, Number value) {
+  std::ostringstream stream;
+  stream << name << " (" << value << ')';
+  return stream.str();
+}
+
+std::vector<std::string> problems_of(const RunConfig& c) {
+  std::vector<std::string> problems;
+  require(problems, c.model.width % c.model.heads == 0,
+          valued("model.width", c.model.width) + " must be a multiple of " +
+              valued("model.heads", c.model.heads));
+  require(problems, c.train.batch % c.sync.ranks_per_learner == 0,
+          valued("train.batch", c.train.batch) + " must be a multiple of " +
+              valued("sync.ranks_per_learner", c.sync.ranks_per_learner));
+  require(problems, c.sync.quorum <= c.sync.learners,
+          valued("sync.quorum", c.sync.quorum) + " must not be above " +
+              valued("sync.learners", c.sync.learners));
+  require(problems, c.sync.overlap <= c.sync.interval,
+          valued("sync.overlap", c.sync.overlap) + " must not be above " +
+              valued("sync.interval", c.sync.interval));
+  require(problems, c.sync.suspect < c.sync.expel,
+          valued("sync.suspect", c.sync.suspect) + " must be below " +
+              valued("sync.expel", c.sync.expel));
+  require(problems, c.sync.outlier == 0 || c.sync.outlier > 1,
+          valued("sync.outlier", c.sync.outlier) + " must be 0 or above 1");
+  return problems;
+}
+
+// Adds the run's own config.ini where --resume comes without any --config.
+std::vector<std::string> with_own_config_file(std::span<const std::string> arguments) {
+  std::vector<std::string> all(arguments.begin(), arguments.end());
+  RunConfig config;
+  const auto rest = read_command_line(run_options(config), arguments, ConfigFiles::allowed);
+  const auto own_file = std::filesystem::path(config.out) / "config.ini";
+  if (config.resume && rest.config_files.empty() && std::filesystem::exists(own_file)) {
+    all.insert(all.end(), {"--config", own_file.string()});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Option> model_options(Model& m) {
+  return {
+      choice("model.kind", m.kind, {"gpt", "moe", "vit"}, "network"),
+      integer("model.layers", m.layers, 1, 10'000, "blocks L"),
+      integer("model.width", m.width, 1, 1 << 20, "channels C, a multiple of model.heads"),
+      integer("model.heads", m.heads, 1, 1 << 16, "attention heads"),
+      integer("model.context", m.context, 1, 1 << 24, "positions T"),
+      integer("model.vocabulary", m.vocabulary, 0, 65'536, "vocabulary V; 0: as the data says"),
+  };
+}
+
+std::vector<Option> run_options(RunConfig& config) {
+  std::vector<Option> all = top_options(config);
+  append(all, model_options(config.model));
+  append(all, data_options(config.data));
+  append(all, train_options(config.train));
+  append(all, sync_options(config.sync));
+  append(all, checkpoint_options(config.checkpoint));
+  return all;
+}
+
+RunConfig parse_run_config(std::span<const std::string> arguments) {
+  RunConfig config;
+  const auto positional = read_all(run_options(config), with_own_config_file(arguments));
+  if (!positional.empty()) {
+    throw Error(ExitCode::usage, "unexpected argument '" + positional.front() + "'");
+  }
+  check(config);
+  return config;
+}
+
+void check(const RunConfig& config) {
+  std::string line;
+  for (const std::string& problem : problems_of(config))
+    line += (line.empty() ? "" : "; ") + problem;
+  if (!line.empty()) throw Error(ExitCode::configuration, line);
+}
+
+std::string write_ini(const RunConfig& config) {
+  RunConfig copy = config;
+  return write_ini(run_options(copy));
+}
+
+std::map<std::string, std::string> to_map(const RunConfig& config) {
+  RunConfig copy = config;
+  return to_map(run_options(copy));
+}
+
+RunConfig from_map(const std::map<std::string, std::string>& values, const std::string& source) {
+  RunConfig config;
+  from_map(run_options(config), values, source);
+  return config;
+}
+
+}  // namespace archipelago::config

@@ -1,0 +1,289 @@
+#include "config/options.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "core/error.h"
+
+namespace archipelago::config {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+// A folder of its own for each test, removed afterwards.
+class OptionsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("archipelago-options-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(folder_);
+    for (const std::string& name : variables_) ::unsetenv(name.c_str());
+  }
+
+  std::string file(const std::string& name, const std::string& content) {
+    const auto path = folder_ / name;
+    std::ofstream(path) << content;
+    return path.string();
+  }
+  void set_variable(const std::string& name, const std::string& value) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+    variables_.push_back(name);
+  }
+
+  std::filesystem::path folder_;
+
+ private:
+  std::vector<std::string> variables_;
+};
+
+// The error that parsing ends with; a test failure if there is none.
+struct Failure {
+  ExitCode code = ExitCode::done;
+  std::string message;
+};
+Failure failure_of(const Arguments& arguments) {
+  try {
+    parse_run_config(arguments);
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  }
+  ADD_FAILURE() << "accepted";
+  return {};
+}
+
+// Another valid value for each option, so that a field that is not carried over shows.
+RunConfig unlike_default() {
+  RunConfig c;
+  c.model = {"moe", 7, 96, 6, 33, 300};
+  c.data.path = "/data set/tokens.h5";
+  c.train = {18, 12345678901234, 0.1, 0.3, 3, 1.0 / 3.0, 0.8, 0.85, 0.0, 99, 5};
+  c.sync = {5,   2,   4,    1, false, 7.5, 6, 1.25, 2, 0.5, 2.5, "mean", 0.123456789012345678,
+            0.1, 1.5, 9.75, 0};
+  c.checkpoint = {11, 13, 17};
+  c.chaos = "kill learner=1 at=20s";
+  c.device = "auto";
+  c.out = "runs/a b";
+  c.resume = true;
+  return c;
+}
+
+TEST_F(OptionsTest, DefaultsAreTheStructs) {
+  const RunConfig defaults;
+  EXPECT_EQ(to_map(parse_run_config({})), to_map(defaults));
+}
+
+TEST_F(OptionsTest, EveryOptionDiffersInTheUnlikeConfig) {
+  const auto changed = to_map(unlike_default());
+  const RunConfig defaults;
+  for (const auto& [name, value] : to_map(defaults)) {
+    if (name == "method") continue;  // has one value only
+    EXPECT_NE(changed.at(name), value) << name;
+  }
+}
+
+TEST_F(OptionsTest, IniReadsBackToTheSameConfig) {
+  const std::string ini = write_ini(unlike_default());
+  const RunConfig read = parse_run_config(Arguments{"--config", file("config.ini", ini)});
+  EXPECT_EQ(to_map(read), to_map(unlike_default()));
+  EXPECT_EQ(read.sync.outer_lr, 0.123456789012345678);
+  EXPECT_EQ(read.train.weight_decay, 1.0 / 3.0);
+  EXPECT_EQ(read.train.steps, 12345678901234);
+  EXPECT_EQ(read.data.path, "/data set/tokens.h5");
+  EXPECT_FALSE(read.sync.refill);
+  EXPECT_EQ(write_ini(read), ini);
+}
+
+TEST_F(OptionsTest, MapReadsBackToTheSameConfig) {
+  const auto map = to_map(unlike_default());
+  EXPECT_EQ(map.at("sync.learners"), "5");
+  EXPECT_EQ(to_map(from_map(map, "x.h5")), map);
+}
+
+TEST_F(OptionsTest, MapWithAWrongValueNamesItsSource) {
+  try {
+    from_map({{"model.width", "wide"}}, "x.h5");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_data);
+    EXPECT_EQ(std::string(error.what()),
+              "x.h5: model.width = wide: must be a whole number from 1 to 1048576");
+  }
+}
+
+TEST_F(OptionsTest, CommandLineOverEnvironmentOverLaterFileOverEarlierFileOverDefault) {
+  const std::string first =
+      file("first.ini",
+           "out = from first\n"
+           "[sync]\nfragments = 1\nspares = 1\nlearners = 10 # ten\nquorum=1\n");
+  const std::string second =
+      file("second.ini", "# a comment\n\n[sync]\n  spares = 2\nlearners = 20\nquorum = 2\n");
+  set_variable("ARCHIPELAGO_SYNC_LEARNERS", "30");
+  set_variable("ARCHIPELAGO_SYNC_QUORUM", "3");
+  const RunConfig defaults;
+  const RunConfig c = parse_run_config(
+      Arguments{"--config", first, "--config=" + second, "--sync.quorum", "4", "--sync.refill=no"});
+  EXPECT_EQ(c.train.batch, defaults.train.batch);
+  EXPECT_EQ(c.sync.fragments, 1);
+  EXPECT_EQ(c.sync.spares, 2);
+  EXPECT_EQ(c.sync.learners, 30);
+  EXPECT_EQ(c.sync.quorum, 4);
+  EXPECT_FALSE(c.sync.refill);
+  EXPECT_EQ(c.out, "from first");
+}
+
+TEST_F(OptionsTest, ResumeAloneTakesTheRunsOwnConfiguration) {
+  file("config.ini", "out = elsewhere\n[train]\nsteps = 77\nbatch = 6\n");
+  const RunConfig defaults;
+  const RunConfig c =
+      parse_run_config(Arguments{"--out", folder_.string(), "--resume", "--train.batch", "9"});
+  EXPECT_EQ(c.train.steps, 77);
+  EXPECT_EQ(c.train.batch, 9);
+  EXPECT_EQ(c.out, folder_.string());
+  EXPECT_TRUE(c.resume);
+  EXPECT_EQ(parse_run_config(Arguments{"--out", folder_.string()}).train.steps,
+            defaults.train.steps);
+}
+
+struct BadLine {
+  Arguments arguments;
+  ExitCode code;
+  std::string message;
+};
+
+TEST_F(OptionsTest, BadCommandLines) {
+  const std::vector<BadLine> cases = {
+      {{"--sync.quorom", "2"},
+       ExitCode::usage,
+       "unknown option --sync.quorom; the nearest is --sync.quorum"},
+      {{"--lr", "2"}, ExitCode::usage, "unknown option --lr; the nearest is --out"},
+      {{"--sync.quorum"},
+       ExitCode::usage,
+       "the required argument for option '--sync.quorum' is missing"},
+      {{"--sync.quorum", "0"},
+       ExitCode::usage,
+       "option --sync.quorum 0: must be a whole number from 1 to 4096"},
+      {{"--sync.quorum", "1.5"},
+       ExitCode::usage,
+       "option --sync.quorum 1.5: must be a whole number from 1 to 4096"},
+      {{"--sync.quorum", "99999999999999999999"},
+       ExitCode::usage,
+       "option --sync.quorum 99999999999999999999: must be a whole number from 1 to 4096"},
+      {{"--sync.quorum="},
+       ExitCode::usage,
+       "the argument for option '--sync.quorum' should follow immediately after the equal sign"},
+      {{"--sync.quorum", "1", "--sync.quorum", "1"},
+       ExitCode::usage,
+       "option --sync.quorum is given twice"},
+      {{"--train.lr", "nan"},
+       ExitCode::usage,
+       "option --train.lr nan: must be a number above 0, up to 100"},
+      {{"--train.lr", "0"},
+       ExitCode::usage,
+       "option --train.lr 0: must be a number above 0, up to 100"},
+      {{"--train.lr", "1e"},
+       ExitCode::usage,
+       "option --train.lr 1e: must be a number above 0, up to 100"},
+      {{"--train.clip", "-1"},
+       ExitCode::usage,
+       "option --train.clip -1: must be a number from 0 on"},
+      {{"--sync.merge", "median"},
+       ExitCode::usage,
+       "option --sync.merge median: must be one of rda, mean"},
+      {{"--sync.refill", "maybe"},
+       ExitCode::usage,
+       "option --sync.refill maybe: must be true or false"},
+      {{"--chaos", "a#b"}, ExitCode::usage, "option --chaos a#b: must be one line without '#'"},
+      {{"stray"}, ExitCode::usage, "unexpected argument 'stray'"},
+      {{"--config", "/nonexistent/x.ini"},
+       ExitCode::configuration,
+       "cannot open /nonexistent/x.ini: No such file or directory"},
+  };
+  for (const auto& bad : cases) {
+    const Failure failure = failure_of(bad.arguments);
+    EXPECT_EQ(failure.message, bad.message);
+    EXPECT_EQ(failure.code, bad.code) << bad.message;
+  }
+}
+
+TEST_F(OptionsTest, BadFilesNameFileLineAndNearestKey) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"[sync]\nlearners = 3\nquorom = 2\n",
+       "line 3: unknown key sync.quorom; the nearest is sync.quorum"},
+      {"\n# comment\nlearners = 3\n", "line 3: unknown key learners; the nearest is sync.learners"},
+      {"[sync]\nlearners = 3\n[train]\nlr = 1\n[sync]\nlearners = 4\n",
+       "line 6: sync.learners is already set in line 2"},
+      {"[sync]\nlearners = many\n",
+       "line 2: sync.learners = many: must be a whole number from 1 to 4096"},
+      {"[sync]\nlearners =\n", "line 2: sync.learners = : must be a whole number from 1 to 4096"},
+      {"[sync]\nlearners\n", "line 2: is neither a [section] nor a line 'name = value'"},
+      {"[sync\n", "line 1: is neither a [section] nor a line 'name = value'"},
+  };
+  for (const auto& [content, message] : cases) {
+    const std::string path = file("bad.ini", content);
+    const Failure failure = failure_of({"--config", path});
+    EXPECT_EQ(failure.message, path + ", " + message);
+    EXPECT_EQ(failure.code, ExitCode::configuration);
+  }
+}
+
+TEST_F(OptionsTest, BadEnvironmentNamesTheVariable) {
+  set_variable("ARCHIPELAGO_SYNC_OUTERLR", "1");
+  Failure failure = failure_of({});
+  EXPECT_EQ(failure.code, ExitCode::configuration);
+  EXPECT_EQ(failure.message,
+            "environment variable ARCHIPELAGO_SYNC_OUTERLR names no option; the nearest is "
+            "ARCHIPELAGO_SYNC_OUTER_LR");
+  ::unsetenv("ARCHIPELAGO_SYNC_OUTERLR");
+  set_variable("ARCHIPELAGO_SYNC_OUTER_LR", "fast");
+  failure = failure_of({});
+  EXPECT_EQ(failure.code, ExitCode::configuration);
+  EXPECT_EQ(
+      failure.message,
+      "environment variable ARCHIPELAGO_SYNC_OUTER_LR=fast: must be a number above 0, up to 100");
+}
+
+TEST_F(OptionsTest, OptionsThatDoNotFitTogetherAreAllNamedInOneLine) {
+  const Failure failure = failure_of(
+      {"--model.width", "130", "--sync.quorum", "4", "--sync.suspect", "30", "--train.batch", "15",
+       "--sync.ranks_per_learner", "2", "--sync.overlap", "25", "--sync.outlier", "0.5"});
+  EXPECT_EQ(failure.code, ExitCode::configuration);
+  EXPECT_EQ(
+      failure.message,
+      "model.width (130) must be a multiple of model.heads (4); train.batch (15) must be a "
+      "multiple of sync.ranks_per_learner (2); sync.quorum (4) must not be above sync.learners "
+      "(3); sync.overlap (25) must not be above sync.interval (24); sync.suspect (30) must be "
+      "below sync.expel (30); sync.outlier (0.5) must be 0 or above 1");
+}
+
+TEST_F(OptionsTest, HelpShowsEveryOptionOnceWithItsDefault) {
+  RunConfig config;
+  const auto options = run_options(config);
+  const std::string help = help_text(options, ConfigFiles::allowed);
+  std::set<std::string> names;
+  for (const Option& option : options) {
+    EXPECT_TRUE(names.insert(option.name).second) << option.name;
+    const auto at = help.find("--" + option.name + ' ');
+    ASSERT_NE(at, std::string::npos) << option.name;
+    EXPECT_EQ(help.find("--" + option.name + ' ', at + 1), std::string::npos) << option.name;
+  }
+  EXPECT_NE(help.find("--config FILE"), std::string::npos);
+  EXPECT_NE(help.find("[0.7]"), std::string::npos);
+}
+
+TEST(Nearest, IsTheSmallestEditDistance) {
+  const std::vector<std::string> words = {"kitten", "sitting", "mitten"};
+  EXPECT_EQ(nearest("kittens", words), "kitten");
+  EXPECT_EQ(nearest("sittin", words), "sitting");
+  EXPECT_EQ(nearest("x", {}), "");
+}
+
+}  // namespace
+}  // namespace archipelago::config
