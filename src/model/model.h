@@ -8,6 +8,10 @@
 
 #include "config/run_config.h"
 
+namespace archipelago::kernels {
+class Kernels;
+}
+
 namespace archipelago::model {
 
 // How a tensor is treated outside the model.
@@ -17,18 +21,18 @@ enum class TensorRole {
   table,   // embeddings and output tables: weight decay; merged by the weighted mean
 };
 
-// One named tensor inside the flat parameter buffer (and the gradient and moment buffers, which have
-// the same layout).
+// One named tensor inside the flat parameter buffer (and the gradient and moment buffers, which
+// have the same layout).
 struct TensorInfo {
-  std::string name;                  // Hugging Face's name, e.g. "h.0.attn.c_attn.weight"
-  std::vector<std::int64_t> shape;   // row-major
-  std::int64_t offset;               // first element in the flat buffer
-  std::int64_t size;                 // elements
+  std::string name;                 // Hugging Face's name, e.g. "h.0.attn.c_attn.weight"
+  std::vector<std::int64_t> shape;  // row-major
+  std::int64_t offset;              // first element in the flat buffer
+  std::int64_t size;                // elements
   TensorRole role;
 };
 
-// Input of one step on one rank. Text: inputs and targets are (batch, context) token ids, targets the
-// ids one position on; -1 as a target counts for nothing.
+// Input of one step on one rank. Text: inputs and targets are (batch, context) token ids, targets
+// the ids one position on; -1 as a target counts for nothing.
 struct Batch {
   std::int64_t batch = 0;
   std::span<const std::int32_t> inputs;
@@ -62,31 +66,38 @@ class Model {
 };
 
 // Makes the model that `config.kind` names, with vocabulary > 0, for up to `max_batch` sequences a
-// step on this rank and `threads` OpenMP threads. Throws Error(configuration) when a size does not fit
-// (width not a multiple of heads ...).
+// step on this rank and `threads` OpenMP threads. Throws Error(configuration) when a size does not
+// fit (width not a multiple of heads ...).
 std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch, int threads);
 
 // The tensors of that model without making it.
 std::vector<TensorInfo> describe_tensors(const config::Model& config);
 
+// What Model::initialize does, for a model of `layers` layers whose `tensors` are laid out in
+// `parameters`; each tensor's values depend on `seed` and its index alone.
+void initialize_parameters(std::span<const TensorInfo> tensors, int layers, std::uint64_t seed,
+                           std::span<float> parameters);
+
 // AdamW over a flat buffer with decoupled weight decay (Loshchilov & Hutter 2019, Alg. 2).
 class AdamW {
  public:
   AdamW(std::span<const TensorInfo> tensors, const config::Train& settings);
+  ~AdamW();
 
-  // Clips `gradients` to settings.clip by their global norm, updates `parameters`, sets the gradients
-  // to zero. `lr`: this step's rate. Returns the norm before clipping. A gradient that is not finite
-  // changes nothing but zeroes the gradients.
+  // Clips `gradients` to settings.clip by their global norm, updates `parameters`, sets the
+  // gradients to zero. `lr`: this step's rate. Returns the norm before clipping. A gradient that is
+  // not finite changes nothing but zeroes the gradients.
   double step(std::span<float> parameters, std::span<float> gradients, double lr);
 
-  std::span<float> first_moment();    // m, same layout as the parameters
-  std::span<float> second_moment();   // v
-  std::int64_t steps() const;         // t, for the bias correction
+  std::span<float> first_moment();   // m, same layout as the parameters
+  std::span<float> second_moment();  // v
+  std::int64_t steps() const;        // t, for the bias correction
   void set_steps(std::int64_t steps);
 
  private:
   config::Train settings_;
   std::vector<TensorInfo> tensors_;
+  std::unique_ptr<kernels::Kernels> kernels_;
   std::vector<float> first_moment_;
   std::vector<float> second_moment_;
   std::int64_t steps_ = 0;

@@ -1,0 +1,30 @@
+#include "kernels/cpu/cpu_kernels.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace archipelago::kernels {
+
+float* CpuKernels::allocate(std::int64_t count) {
+  const std::size_t bytes = (static_cast<std::size_t>(count) * sizeof(float) + 63) / 64 * 64;
+  void* memory = std::aligned_alloc(64, std::max<std::size_t>(bytes, 64));
+  if (memory == nullptr) throw std::bad_alloc();
+  std::memset(memory, 0, bytes);
+  return static_cast<float*>(memory);
+}
+
+void CpuKernels::release(float* memory, std::int64_t) noexcept { std::free(memory); }
+
+void CpuKernels::reserve_scratch(std::int64_t count) {
+  for (Buffer& buffer : scratch_) {
+    if (buffer.size() < count) buffer = Buffer(*this, count);
+  }
+}
+
+std::unique_ptr<Kernels> make_cpu_kernels(int threads) {
+  return std::make_unique<CpuKernels>(std::max(threads, 1));
+}
+
+}  // namespace archipelago::kernels

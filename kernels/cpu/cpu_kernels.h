@@ -1,0 +1,63 @@
+#pragma once
+
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace archipelago::kernels {
+
+// Kernels on the processor's cores: every kernel is one parallel region over static ranges, so that
+// the same number of threads gives the same bits.
+class CpuKernels final : public Kernels {
+ public:
+  explicit CpuKernels(int threads) : threads_(threads), scratch_(threads) {}
+
+  float* allocate(std::int64_t count) override;
+  void release(float* memory, std::int64_t count) noexcept override;
+  void embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,
+                         const float* position_table, std::int64_t B, std::int64_t T,
+                         std::int64_t C) override;
+  void embedding_backward(float* d_token_table, float* d_position_table, const std::int32_t* tokens,
+                          const float* d_x, std::int64_t B, std::int64_t T,
+                          std::int64_t C) override;
+  void layer_norm_forward(float* y, float* mean, float* rstd, const float* x, const float* weight,
+                          const float* bias, std::int64_t R, std::int64_t C) override;
+  void layer_norm_again(float* y, const float* x, const float* mean, const float* rstd,
+                        const float* weight, const float* bias, std::int64_t R,
+                        std::int64_t C) override;
+  void layer_norm_backward(float* d_x, float* d_weight, float* d_bias, const float* d_y,
+                           const float* x, const float* mean, const float* rstd,
+                           const float* weight, std::int64_t R, std::int64_t C) override;
+  void linear_forward(float* y, const float* x, const float* weight, const float* bias,
+                      const float* residual, std::int64_t R, std::int64_t I,
+                      std::int64_t O) override;
+  void linear_gelu_forward(float* act, float* pre, const float* x, const float* weight,
+                           const float* bias, std::int64_t R, std::int64_t I,
+                           std::int64_t O) override;
+  void gelu_backward(float* d_act, float* pre, std::int64_t count) override;
+  void linear_backward_input(float* d_x, const float* d_y, const float* weight, std::int64_t R,
+                             std::int64_t I, std::int64_t O) override;
+  void linear_backward_weight(float* d_weight, float* d_bias, const float* x, const float* d_y,
+                              std::int64_t R, std::int64_t I, std::int64_t O) override;
+  void matmul(float* c, const float* a, const float* b, Transpose transpose, bool add,
+              std::int64_t m, std::int64_t n, std::int64_t k) override;
+  void attention_forward(float* out, float* log_sum, const float* qkv, bool causal, std::int64_t B,
+                         std::int64_t T, std::int64_t C, std::int64_t NH) override;
+  void attention_backward(float* d_qkv, const float* d_out, const float* out, const float* log_sum,
+                          const float* qkv, bool causal, std::int64_t B, std::int64_t T,
+                          std::int64_t C, std::int64_t NH) override;
+  void cross_entropy(float* losses, float* logits, const std::int32_t* targets,
+                     float gradient_scale, std::int64_t R, std::int64_t V) override;
+  double sum_of_squares(const float* x, std::int64_t count) override;
+  void adamw(float* parameters, float* gradients, float* first_moment, float* second_moment,
+             const AdamWStep& step, std::int64_t count) override;
+
+ private:
+  // At least `count` floats for each thread, kept from call to call: only the first step allocates.
+  void reserve_scratch(std::int64_t count);
+
+  int threads_;
+  std::vector<Buffer> scratch_;
+};
+
+}  // namespace archipelago::kernels

@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/parallel.h"
+
+namespace archipelago::kernels {
+namespace {
+
+constexpr float kEpsilon = 1e-5F;
+
+void normalize_row(float* y, const float* x, float mean, float rstd, const float* weight,
+                   const float* bias, std::int64_t C) {
+#pragma omp simd
+  for (std::int64_t c = 0; c < C; ++c) y[c] = (x[c] - mean) * rstd * weight[c] + bias[c];
+}
+
+}  // namespace
+
+void CpuKernels::layer_norm_forward(float* y, float* mean, float* rstd, const float* x,
+                                    const float* weight, const float* bias, std::int64_t R,
+                                    std::int64_t C) {
+  parallel_ranges(threads_, R, 1, [&](int, Range rows) {
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+      const float* in = x + r * C;
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (std::int64_t c = 0; c < C; ++c) sum += in[c];
+      const float row_mean = sum / static_cast<float>(C);
+      float squares = 0;
+#pragma omp simd reduction(+ : squares)
+      for (std::int64_t c = 0; c < C; ++c) {
+        squares += (in[c] - row_mean) * (in[c] - row_mean);
+      }
+      const float row_rstd = 1.0F / std::sqrt(squares / static_cast<float>(C) + kEpsilon);
+      normalize_row(y + r * C, in, row_mean, row_rstd, weight, bias, C);
+      mean[r] = row_mean;
+      rstd[r] = row_rstd;
+    }
+  });
+}
+
+void CpuKernels::layer_norm_again(float* y, const float* x, const float* mean, const float* rstd,
+                                  const float* weight, const float* bias, std::int64_t R,
+                                  std::int64_t C) {
+  parallel_ranges(threads_, R, 1, [&](int, Range rows) {
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+      normalize_row(y + r * C, x + r * C, mean[r], rstd[r], weight, bias, C);
+    }
+  });
+}
+
+void CpuKernels::layer_norm_backward(float* d_x, float* d_weight, float* d_bias, const float* d_y,
+                                     const float* x, const float* mean, const float* rstd,
+                                     const float* weight, std::int64_t R, std::int64_t C) {
+  reserve_scratch(2 * C);
+  for (Buffer& sums : scratch_) std::fill_n(sums.data(), 2 * C, 0.0F);
+  parallel_ranges(threads_, R, 1, [&](int thread, Range rows) {
+    float* weight_sum = scratch_[thread].data();
+    float* bias_sum = weight_sum + C;
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+      const float* in = x + r * C;
+      const float* d_out = d_y + r * C;
+      float* d_in = d_x + r * C;
+      const float m = mean[r];
+      const float s = rstd[r];
+      float sum = 0;
+      float dot = 0;
+#pragma omp simd reduction(+ : sum, dot)
+      for (std::int64_t c = 0; c < C; ++c) {
+        const float normal = (in[c] - m) * s;
+        const float d_normal = d_out[c] * weight[c];
+        sum += d_normal;
+        dot += d_normal * normal;
+        weight_sum[c] += d_out[c] * normal;
+        bias_sum[c] += d_out[c];
+      }
+      sum /= static_cast<float>(C);
+      dot /= static_cast<float>(C);
+#pragma omp simd
+      for (std::int64_t c = 0; c < C; ++c) {
+        d_in[c] += s * (d_out[c] * weight[c] - sum - (in[c] - m) * s * dot);
+      }
+    }
+  });
+  for (const Buffer& sums : scratch_) {
+    for (std::int64_t c = 0; c < C; ++c) {
+      d_weight[c] += sums.data()[c];
+      d_bias[c] += sums.data()[C + c];
+    }
+  }
+}
+
+}  // namespace archipelago::kernels

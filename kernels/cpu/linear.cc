@@ -1,0 +1,109 @@
+#include <algorithm>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vector_math.h"
+
+namespace archipelago::kernels {
+namespace {
+
+// Rows that go through a fused linear map together: few enough that a block stays in the cache
+// between its passes, many enough that packing the weights again costs little.
+constexpr std::int64_t kRowBlock = 256;
+
+void start_rows(float* y, const float* bias, const float* residual, std::int64_t rows,
+                std::int64_t O) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* out = y + r * O;
+    if (residual == nullptr) {
+      std::copy_n(bias, O, out);
+    } else {
+      const float* in = residual + r * O;
+#pragma omp simd
+      for (std::int64_t o = 0; o < O; ++o) out[o] = in[o] + bias[o];
+    }
+  }
+}
+
+template <class Body>
+void row_blocks(int threads, std::int64_t rows, const Body& body) {
+  parallel_ranges(threads, rows, 16, [&](int, Range range) {
+    for (std::int64_t r = range.begin; r < range.end; r += kRowBlock) {
+      body(r, std::min(kRowBlock, range.end - r));
+    }
+  });
+}
+
+}  // namespace
+
+void CpuKernels::linear_forward(float* y, const float* x, const float* weight, const float* bias,
+                                const float* residual, std::int64_t R, std::int64_t I,
+                                std::int64_t O) {
+  row_blocks(threads_, R, [&](std::int64_t r, std::int64_t rows) {
+    start_rows(y + r * O, bias, residual == nullptr ? nullptr : residual + r * O, rows, O);
+    gemm(y + r * O, O, x + r * I, I, weight, O, Transpose::neither, true, rows, O, I);
+  });
+}
+
+void CpuKernels::linear_gelu_forward(float* act, float* pre, const float* x, const float* weight,
+                                     const float* bias, std::int64_t R, std::int64_t I,
+                                     std::int64_t O) {
+  row_blocks(threads_, R, [&](std::int64_t r, std::int64_t rows) {
+    float* block = pre + r * O;
+    start_rows(block, bias, nullptr, rows, O);
+    gemm(block, O, x + r * I, I, weight, O, Transpose::neither, true, rows, O, I);
+    float* out = act + r * O;
+#pragma omp simd
+    for (std::int64_t i = 0; i < rows * O; ++i) out[i] = gelu(block[i]);
+  });
+}
+
+void CpuKernels::gelu_backward(float* d_act, float* pre, std::int64_t count) {
+  parallel_ranges(threads_, count, 16, [&](int, Range range) {
+#pragma omp simd
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      const float u = pre[i];
+      const float s = gelu_gate(u);
+      pre[i] = u * s;
+      d_act[i] *= s + u * s * (1.0F - s) * gelu_gate_slope(u);
+    }
+  });
+}
+
+void CpuKernels::linear_backward_input(float* d_x, const float* d_y, const float* weight,
+                                       std::int64_t R, std::int64_t I, std::int64_t O) {
+  matmul(d_x, d_y, weight, Transpose::right, false, R, I, O);
+}
+
+void CpuKernels::linear_backward_weight(float* d_weight, float* d_bias, const float* x,
+                                        const float* d_y, std::int64_t R, std::int64_t I,
+                                        std::int64_t O) {
+  matmul(d_weight, x, d_y, Transpose::left, true, I, O, R);
+  parallel_ranges(threads_, O, 16, [&](int, Range range) {
+    for (std::int64_t r = 0; r < R; ++r) {
+#pragma omp simd
+      for (std::int64_t o = range.begin; o < range.end; ++o) d_bias[o] += d_y[r * O + o];
+    }
+  });
+}
+
+void CpuKernels::matmul(float* c, const float* a, const float* b, Transpose transpose, bool add,
+                        std::int64_t m, std::int64_t n, std::int64_t k) {
+  const std::int64_t lda = transpose == Transpose::left ? m : k;
+  const std::int64_t ldb = transpose == Transpose::right ? k : n;
+  if (m >= n) {
+    parallel_ranges(threads_, m, 16, [&](int, Range rows) {
+      const float* a_rows = a + (transpose == Transpose::left ? rows.begin : rows.begin * lda);
+      gemm(c + rows.begin * n, n, a_rows, lda, b, ldb, transpose, add, rows.size(), n, k);
+    });
+  } else {
+    parallel_ranges(threads_, n, 16, [&](int, Range columns) {
+      const float* b_columns =
+          b + (transpose == Transpose::right ? columns.begin * ldb : columns.begin);
+      gemm(c + columns.begin, n, a, lda, b_columns, ldb, transpose, add, m, columns.size(), k);
+    });
+  }
+}
+
+}  // namespace archipelago::kernels

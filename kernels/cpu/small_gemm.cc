@@ -1,0 +1,87 @@
+#include "kernels/cpu/small_gemm.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace archipelago::kernels {
+namespace {
+
+using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
+
+inline Vector load(const float* from) {
+  Vector v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
+inline void store(float* to, const Vector& v) { std::memcpy(to, &v, sizeof v); }
+
+// A tile of Rows x (Vectors * kLanes) of c stays in registers over all of k.
+template <int Rows, int Vectors>
+void tile(float* c, std::int64_t ldc, Strided a, const float* b, std::int64_t ldb, bool add,
+          std::int64_t k) {
+  Vector sum[Rows][Vectors];
+  for (int i = 0; i < Rows; ++i) {
+    for (int j = 0; j < Vectors; ++j) {
+      sum[i][j] = add ? load(c + i * ldc + j * kLanes) : Vector{};
+    }
+  }
+  for (std::int64_t p = 0; p < k; ++p) {
+    Vector right[Vectors];
+    for (int j = 0; j < Vectors; ++j) right[j] = load(b + p * ldb + j * kLanes);
+    for (int i = 0; i < Rows; ++i) {
+      const float left = a.data[i * a.row + p * a.column];
+      for (int j = 0; j < Vectors; ++j) sum[i][j] += left * right[j];
+    }
+  }
+  for (int i = 0; i < Rows; ++i) {
+    for (int j = 0; j < Vectors; ++j) store(c + i * ldc + j * kLanes, sum[i][j]);
+  }
+}
+
+using Tile = void (*)(float*, std::int64_t, Strided, const float*, std::int64_t, bool,
+                      std::int64_t);
+
+template <int Vectors, int... Index>
+constexpr auto make_tiles(std::integer_sequence<int, Index...>) {
+  return std::array<Tile, sizeof...(Index)>{tile<Index + 1, Vectors>...};
+}
+
+// The most rows whose tile fits into the vector registers beside the operands.
+constexpr int kRegisters = kLanes == 16 ? 32 : 16;
+template <int Vectors>
+constexpr int kMaxRows = std::min(12, (kRegisters - Vectors - 2) / Vectors);
+
+template <int Vectors>
+void column_strip(float* c, std::int64_t ldc, Strided a, const float* b, std::int64_t ldb, bool add,
+                  std::int64_t m, std::int64_t k) {
+  static constexpr auto kTiles =
+      make_tiles<Vectors>(std::make_integer_sequence<int, kMaxRows<Vectors>>());
+  // As even as they come: 32 rows are 11, 11 and 10, not 12, 12 and 8.
+  const std::int64_t strips = (m + kMaxRows<Vectors> - 1) / kMaxRows<Vectors>;
+  for (std::int64_t s = 0; s < strips; ++s) {
+    const std::int64_t i = m * s / strips;
+    const std::int64_t rows = m * (s + 1) / strips - i;
+    kTiles[rows - 1](c + i * ldc, ldc, {a.data + i * a.row, a.row, a.column}, b, ldb, add, k);
+  }
+}
+
+}  // namespace
+
+void small_gemm(float* c, std::int64_t ldc, Strided a, const float* b, std::int64_t ldb, bool add,
+                std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t kWidest = kLanes == 16 ? 4 : 2;
+  for (std::int64_t j = 0; j < n;) {
+    const std::int64_t vectors = std::min(kWidest, (n - j) / kLanes);
+    const auto strip = vectors == 4   ? column_strip<4>
+                       : vectors == 3 ? column_strip<3>
+                       : vectors == 2 ? column_strip<2>
+                                      : column_strip<1>;
+    strip(c + j, ldc, a, b + j, ldb, add, m, k);
+    j += vectors * kLanes;
+  }
+}
+
+}  // namespace archipelago::kernels

@@ -1,0 +1,158 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+// The numerical kernels that models are made of, behind one interface: kernels/cpu/ now, other
+// devices as further implementations.
+//
+// Dimensions
+//   B   sequences of a batch              C   width (channels)          I   inputs of a linear map
+//   T   positions of a sequence           NH  heads                     O   outputs of a linear map
+//   R   rows, usually B * T               D   width of a head, C / NH   V   vocabulary
+// Arrays are dense, row-major f32, the shape in brackets; token ids are int32. Pointers are memory
+// that allocate() gave. Arguments stand in the order outputs, inputs, sizes. An output is
+// overwritten unless its text says "added to"; gradients of parameters are always added to. Outputs
+// may not overlap inputs unless stated.
+
+namespace archipelago::kernels {
+
+struct AdamWStep {
+  float learning_rate;
+  float beta1;
+  float beta2;
+  float epsilon;
+  float weight_decay;
+  float gradient_scale;  // what gradients are multiplied by first (clipping)
+  std::int64_t step;     // t of the bias correction, from 1
+};
+
+// Which operand of a product is stored transposed.
+enum class Transpose { neither, left, right };
+
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+
+  // `count` floats, zero, aligned to 64 bytes. Ownership passes to the caller, who gives the same
+  // pointer and count to release().
+  virtual float* allocate(std::int64_t count) = 0;
+  virtual void release(float* memory, std::int64_t count) noexcept = 0;
+
+  // x[B*T, C] = token_table[V, C] at tokens[B*T] + position_table[T, C].
+  virtual void embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,
+                                 const float* position_table, std::int64_t B, std::int64_t T,
+                                 std::int64_t C) = 0;
+
+  // d_x[B*T, C] is added to d_token_table[V, C] and d_position_table[T, C].
+  virtual void embedding_backward(float* d_token_table, float* d_position_table,
+                                  const std::int32_t* tokens, const float* d_x, std::int64_t B,
+                                  std::int64_t T, std::int64_t C) = 0;
+
+  // y[R, C] = (x[R, C] - mean) * rstd * weight[C] + bias[C]; keeps mean[R] and rstd[R]. Epsilon
+  // 1e-5 (Ba, Kiros, Hinton 2016, eq. 4).
+  virtual void layer_norm_forward(float* y, float* mean, float* rstd, const float* x,
+                                  const float* weight, const float* bias, std::int64_t R,
+                                  std::int64_t C) = 0;
+
+  // The same y from mean[R] and rstd[R] that were kept.
+  virtual void layer_norm_again(float* y, const float* x, const float* mean, const float* rstd,
+                                const float* weight, const float* bias, std::int64_t R,
+                                std::int64_t C) = 0;
+
+  // d_x[R, C], d_weight[C], d_bias[C] are added to, from d_y[R, C] and the forward pass's x, mean,
+  // rstd.
+  virtual void layer_norm_backward(float* d_x, float* d_weight, float* d_bias, const float* d_y,
+                                   const float* x, const float* mean, const float* rstd,
+                                   const float* weight, std::int64_t R, std::int64_t C) = 0;
+
+  // y[R, O] = x[R, I] weight[I, O] + bias[O] + residual[R, O]; residual may be null (none) but not
+  // y.
+  virtual void linear_forward(float* y, const float* x, const float* weight, const float* bias,
+                              const float* residual, std::int64_t R, std::int64_t I,
+                              std::int64_t O) = 0;
+
+  // pre[R, O] = x[R, I] weight[I, O] + bias[O]; act[R, O] = gelu(pre), the tanh form (Hendrycks and
+  // Gimpel 2016): gelu(u) = u/2 * (1 + tanh(sqrt(2/pi) (u + 0.044715 u^3))).
+  virtual void linear_gelu_forward(float* act, float* pre, const float* x, const float* weight,
+                                   const float* bias, std::int64_t R, std::int64_t I,
+                                   std::int64_t O) = 0;
+
+  // In place over `count` elements: pre becomes act = gelu(pre) again, d_act becomes d_pre.
+  virtual void gelu_backward(float* d_act, float* pre, std::int64_t count) = 0;
+
+  // d_x[R, I] = d_y[R, O] weight[I, O]^T.
+  virtual void linear_backward_input(float* d_x, const float* d_y, const float* weight,
+                                     std::int64_t R, std::int64_t I, std::int64_t O) = 0;
+
+  // x[R, I]^T d_y[R, O] is added to d_weight[I, O], the column sums of d_y to d_bias[O].
+  virtual void linear_backward_weight(float* d_weight, float* d_bias, const float* x,
+                                      const float* d_y, std::int64_t R, std::int64_t I,
+                                      std::int64_t O) = 0;
+
+  // c[m, n] = a[m, k] b[k, n], or that added to c; `transpose` says which of a and b is stored as
+  // its transpose.
+  virtual void matmul(float* c, const float* a, const float* b, Transpose transpose, bool add,
+                      std::int64_t m, std::int64_t n, std::int64_t k) = 0;
+
+  // Scaled dot-product attention over qkv[B*T, 3*C] (queries, keys, values; in each, head h has the
+  // columns h*D to h*D+D-1): out[B*T, C]; keeps log_sum[B, NH, T], the log of each query's softmax
+  // sum. Causal: a query sees keys up to its own position. No T x T array is made (Dao et al. 2022,
+  // Alg. 1).
+  virtual void attention_forward(float* out, float* log_sum, const float* qkv, bool causal,
+                                 std::int64_t B, std::int64_t T, std::int64_t C,
+                                 std::int64_t NH) = 0;
+
+  // d_qkv[B*T, 3*C] from d_out[B*T, C] and the forward pass's out, log_sum and qkv (Dao et al.
+  // 2022, Alg. 4).
+  virtual void attention_backward(float* d_qkv, const float* d_out, const float* out,
+                                  const float* log_sum, const float* qkv, bool causal,
+                                  std::int64_t B, std::int64_t T, std::int64_t C,
+                                  std::int64_t NH) = 0;
+
+  // losses[R] = -log softmax(logits[R, V])[target]; a row whose target is -1 has loss 0. With
+  // `gradient_scale` != 0, logits become gradient_scale * (softmax - onehot(target)), 0 for such a
+  // row.
+  virtual void cross_entropy(float* losses, float* logits, const std::int32_t* targets,
+                             float gradient_scale, std::int64_t R, std::int64_t V) = 0;
+
+  // Sum of the squares of `count` elements, accumulated in double.
+  virtual double sum_of_squares(const float* x, std::int64_t count) = 0;
+
+  // One AdamW step over `count` elements: updates parameters, first_moment and second_moment, sets
+  // gradients to zero (Loshchilov and Hutter 2019, Alg. 2, the decay times the learning rate).
+  virtual void adamw(float* parameters, float* gradients, float* first_moment, float* second_moment,
+                     const AdamWStep& step, std::int64_t count) = 0;
+};
+
+// On `threads` >= 1 threads of this process; see docs/kernels.md.
+std::unique_ptr<Kernels> make_cpu_kernels(int threads);
+
+// Owns memory of one Kernels, which must outlive it.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Kernels& kernels, std::int64_t count)
+      : kernels_(&kernels), data_(kernels.allocate(count)), count_(count) {}
+  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(kernels_, other.kernels_);
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_ != nullptr) kernels_->release(data_, count_);
+  }
+
+  float* data() const { return data_; }
+  std::int64_t size() const { return count_; }
+
+ private:
+  Kernels* kernels_ = nullptr;
+  float* data_ = nullptr;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace archipelago::kernels

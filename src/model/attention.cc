@@ -1,0 +1,58 @@
+#include "model/attention.h"
+
+namespace archipelago::model {
+
+Attention::Attention(Plan& plan, const std::string& prefix, const AttentionShape& shape)
+    : shape_(shape),
+      norm_(plan, prefix + "ln_1", shape.width),
+      qkv_weight_(plan.add(prefix + "attn.c_attn.weight", {shape.width, 3 * shape.width},
+                           TensorRole::matrix)),
+      qkv_bias_(plan.add(prefix + "attn.c_attn.bias", {3 * shape.width}, TensorRole::vector)),
+      out_weight_(
+          plan.add(prefix + "attn.c_proj.weight", {shape.width, shape.width}, TensorRole::matrix)),
+      out_bias_(plan.add(prefix + "attn.c_proj.bias", {shape.width}, TensorRole::vector)),
+      qkv_(plan.keep(3 * shape.width)),
+      mixed_(plan.keep(shape.width)),
+      log_sum_(plan.keep(shape.heads)) {
+  plan.work(WorkArea::normed, shape.width);
+  plan.work(WorkArea::wide, 4 * shape.width);
+}
+
+void Attention::forward(kernels::Kernels& kernels, const Storage& storage, const float* in,
+                        float* out, std::int64_t batch) {
+  const auto [T, C, NH, causal] = shape_;
+  const std::int64_t rows = batch * T;
+  float* normed = storage.work(WorkArea::normed);
+  float* qkv = storage.activation(qkv_);
+  float* mixed = storage.activation(mixed_);
+  norm_.forward(kernels, storage, normed, in, rows);
+  kernels.linear_forward(qkv, normed, storage.value(qkv_weight_), storage.value(qkv_bias_), nullptr,
+                         rows, C, 3 * C);
+  kernels.attention_forward(mixed, storage.activation(log_sum_), qkv, causal, batch, T, C, NH);
+  kernels.linear_forward(out, mixed, storage.value(out_weight_), storage.value(out_bias_), in, rows,
+                         C, C);
+}
+
+void Attention::backward(kernels::Kernels& kernels, const Storage& storage, const float* in,
+                         float* d_stream, std::int64_t batch) {
+  const auto [T, C, NH, causal] = shape_;
+  const std::int64_t rows = batch * T;
+  const float* qkv = storage.activation(qkv_);
+  const float* mixed = storage.activation(mixed_);
+  float* normed = storage.work(WorkArea::normed);
+  float* d_qkv = storage.work(WorkArea::wide);
+  float* d_mixed = d_qkv + rows * 3 * C;
+  kernels.linear_backward_weight(storage.gradient(out_weight_), storage.gradient(out_bias_), mixed,
+                                 d_stream, rows, C, C);
+  kernels.linear_backward_input(d_mixed, d_stream, storage.value(out_weight_), rows, C, C);
+  kernels.attention_backward(d_qkv, d_mixed, mixed, storage.activation(log_sum_), qkv, causal,
+                             batch, T, C, NH);
+  norm_.forward_again(kernels, storage, normed, in, rows);
+  kernels.linear_backward_weight(storage.gradient(qkv_weight_), storage.gradient(qkv_bias_), normed,
+                                 d_qkv, rows, C, 3 * C);
+  float* d_normed = normed;
+  kernels.linear_backward_input(d_normed, d_qkv, storage.value(qkv_weight_), rows, C, 3 * C);
+  norm_.backward(kernels, storage, d_stream, d_normed, in, rows);
+}
+
+}  // namespace archipelago::model

@@ -1,0 +1,153 @@
+#include "model/gpt.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/error.h"
+#include "model/attention.h"
+#include "model/mlp.h"
+
+namespace archipelago::model {
+namespace {
+
+// Rows of logits at a time: about 4 MiB of them, but enough rows for an efficient product.
+std::int64_t head_rows(std::int64_t vocabulary, std::int64_t rows) {
+  constexpr std::int64_t kElements = 1 << 20;
+  return std::min(rows, std::max<std::int64_t>(kElements / vocabulary, 128));
+}
+
+}  // namespace
+
+GptPlan::GptPlan(const config::Model& config)
+    : token_table(plan.add("wte.weight", {config.vocabulary, config.width}, TensorRole::table)),
+      position_table(plan.add("wpe.weight", {config.context, config.width}, TensorRole::table)) {
+  const std::int64_t C = config.width;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = "h." + std::to_string(layer) + ".";
+    streams.push_back(plan.keep(C));
+    modules.push_back(std::make_unique<Attention>(
+        plan, prefix, AttentionShape{config.context, C, config.heads, true}));
+    streams.push_back(plan.keep(C));
+    modules.push_back(std::make_unique<Mlp>(plan, prefix, config.context, C));
+  }
+  streams.push_back(plan.keep(C));
+  final_norm = std::make_unique<LayerNorm>(plan, "ln_f", C);
+  d_stream = plan.keep(C);
+}
+
+Gpt::Gpt(const config::Model& config, std::int64_t max_batch, int threads)
+    : config_(config),
+      kernels_(kernels::make_cpu_kernels(threads)),
+      parts_(config),
+      storage_(*kernels_, parts_.plan, max_batch * config.context),
+      head_rows_(head_rows(config.vocabulary, storage_.rows())),
+      logits_(*kernels_, head_rows_ * config.vocabulary),
+      losses_(*kernels_, head_rows_) {}
+
+void Gpt::initialize(std::uint64_t seed) {
+  initialize_parameters(tensors(), static_cast<int>(config_.layers), seed, parameters());
+}
+
+float Gpt::forward_backward(const Batch& batch) {
+  check(batch);
+  forward(batch);
+  const float mean_loss = head(batch, true);
+
+  const std::int64_t R = rows(batch);
+  const auto& streams = parts_.streams;
+  float* d_stream = storage_.activation(parts_.d_stream);
+  std::fill_n(d_stream, R * config_.width, 0.0F);
+  parts_.final_norm->backward(*kernels_, storage_, d_stream, storage_.work(WorkArea::normed),
+                              storage_.activation(streams.back()), R);
+  for (std::size_t i = parts_.modules.size(); i-- > 0;) {
+    parts_.modules[i]->backward(*kernels_, storage_, storage_.activation(streams[i]), d_stream,
+                                batch.batch);
+  }
+  kernels_->embedding_backward(storage_.gradient(parts_.token_table),
+                               storage_.gradient(parts_.position_table), batch.inputs.data(),
+                               d_stream, batch.batch, config_.context, config_.width);
+  return mean_loss;
+}
+
+float Gpt::loss(const Batch& batch) {
+  check(batch);
+  forward(batch);
+  return head(batch, false);
+}
+
+void Gpt::check(const Batch& batch) const {
+  const auto wanted = static_cast<std::size_t>(rows(batch));
+  if (batch.batch < 1 || rows(batch) > storage_.rows() || batch.inputs.size() != wanted ||
+      batch.targets.size() != wanted) {
+    throw Error(ExitCode::internal, "a batch of " + std::to_string(batch.batch) +
+                                        " sequences with " + std::to_string(batch.inputs.size()) +
+                                        " tokens does not fit a model made for " +
+                                        std::to_string(storage_.rows() / config_.context) +
+                                        " sequences of " + std::to_string(config_.context));
+  }
+  const auto outside = [&](std::int32_t token, std::int32_t least) {
+    return token < least || token >= config_.vocabulary;
+  };
+  for (std::size_t i = 0; i < wanted; ++i) {
+    if (outside(batch.inputs[i], 0) || outside(batch.targets[i], -1)) {
+      throw Error(
+          ExitCode::bad_data,
+          "token " +
+              std::to_string(outside(batch.inputs[i], 0) ? batch.inputs[i] : batch.targets[i]) +
+              " is not in the model's vocabulary of " + std::to_string(config_.vocabulary) +
+              "; use the data file that the model was made for");
+    }
+  }
+}
+
+void Gpt::forward(const Batch& batch) {
+  const auto& streams = parts_.streams;
+  kernels_->embedding_forward(
+      storage_.activation(streams[0]), batch.inputs.data(), storage_.value(parts_.token_table),
+      storage_.value(parts_.position_table), batch.batch, config_.context, config_.width);
+  for (std::size_t i = 0; i < parts_.modules.size(); ++i) {
+    parts_.modules[i]->forward(*kernels_, storage_, storage_.activation(streams[i]),
+                               storage_.activation(streams[i + 1]), batch.batch);
+  }
+  parts_.final_norm->forward(*kernels_, storage_, storage_.work(WorkArea::normed),
+                             storage_.activation(streams.back()), rows(batch));
+}
+
+float Gpt::head(const Batch& batch, bool gradients) {
+  const std::int64_t C = config_.width;
+  const std::int64_t V = config_.vocabulary;
+  const auto counted = std::count_if(batch.targets.begin(), batch.targets.end(),
+                                     [](std::int32_t target) { return target >= 0; });
+  if (counted == 0) {
+    if (gradients) std::fill_n(storage_.work(WorkArea::normed), rows(batch) * C, 0.0F);
+    return 0;
+  }
+  const float scale = gradients ? 1.0F / static_cast<float>(counted) : 0.0F;
+  const float* table = storage_.value(parts_.token_table);
+  double sum = 0;
+  for (std::int64_t first = 0; first < rows(batch); first += head_rows_) {
+    const std::int64_t count = std::min(head_rows_, rows(batch) - first);
+    float* normed = storage_.work(WorkArea::normed) + first * C;
+    kernels_->matmul(logits_.data(), normed, table, kernels::Transpose::right, false, count, V, C);
+    kernels_->cross_entropy(losses_.data(), logits_.data(), batch.targets.data() + first, scale,
+                            count, V);
+    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(losses_.data()[i]);
+    if (!gradients) continue;
+    kernels_->matmul(storage_.gradient(parts_.token_table), logits_.data(), normed,
+                     kernels::Transpose::left, true, V, C, count);
+    kernels_->matmul(normed, logits_.data(), table, kernels::Transpose::neither, false, count, C,
+                     V);
+  }
+  return static_cast<float>(sum / static_cast<double>(counted));
+}
+
+std::int64_t Gpt::activation_bytes(std::int64_t batch) const {
+  const Plan& plan = parts_.plan;
+  const std::int64_t R = batch * config_.context;
+  const std::int64_t per_row =
+      plan.kept_per_row() + plan.work_per_row(WorkArea::normed) + plan.work_per_row(WorkArea::wide);
+  const std::int64_t head = head_rows(config_.vocabulary, R) * (config_.vocabulary + 1);
+  return static_cast<std::int64_t>(sizeof(float)) * (R * per_row + head);
+}
+
+}  // namespace archipelago::model

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "model/module.h"
+
+namespace archipelago::model {
+
+// The tensors and activations of a decoder, no memory yet.
+struct GptPlan {
+  explicit GptPlan(const config::Model& config);
+
+  Plan plan;
+  Parameter token_table, position_table;
+  std::vector<std::unique_ptr<Module>> modules;
+  std::vector<Activation> streams;  // the residual stream before each module and after the last
+  std::unique_ptr<LayerNorm> final_norm;
+  Activation d_stream;
+};
+
+// GPT-2 (Radford et al. 2019): token and position embeddings, pre-norm blocks, a head that shares
+// the token table.
+class Gpt final : public Model {
+ public:
+  Gpt(const config::Model& config, std::int64_t max_batch, int threads);
+
+  std::span<const TensorInfo> tensors() const override { return parts_.plan.tensors(); }
+  std::span<float> parameters() override { return storage_.parameters(); }
+  std::span<float> gradients() override { return storage_.gradients(); }
+  void initialize(std::uint64_t seed) override;
+  float forward_backward(const Batch& batch) override;
+  float loss(const Batch& batch) override;
+  std::int64_t activation_bytes(std::int64_t batch) const override;
+
+ private:
+  void check(const Batch& batch) const;
+  // Up to the final norm, whose output is in the work area `normed`.
+  void forward(const Batch& batch);
+  // Mean loss over the targets from the final norm's output; with `gradients` that output is
+  // replaced by its gradient. The logits exist for head_rows_ rows at a time.
+  float head(const Batch& batch, bool gradients);
+  std::int64_t rows(const Batch& batch) const { return batch.batch * config_.context; }
+
+  config::Model config_;
+  std::unique_ptr<kernels::Kernels> kernels_;
+  GptPlan parts_;
+  Storage storage_;
+  std::int64_t head_rows_;
+  kernels::Buffer logits_;
+  kernels::Buffer losses_;
+};
+
+}  // namespace archipelago::model

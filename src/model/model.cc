@@ -1,0 +1,78 @@
+#include "model/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "model/gpt.h"
+
+namespace archipelago::model {
+namespace {
+
+void check(const config::Model& config) {
+  const auto refuse = [](const std::string& message) {
+    throw Error(ExitCode::configuration, message);
+  };
+  if (config.kind == "moe" || config.kind == "vit") {
+    refuse("model.kind " + config.kind + " is not built yet; use gpt");
+  }
+  if (config.kind != "gpt") {
+    refuse("model.kind is " + config.kind + "; it must be one of gpt, moe, vit");
+  }
+  const auto at_least_one = [&](const char* option, std::int64_t value) {
+    if (value < 1) {
+      refuse(std::string(option) + " is " + std::to_string(value) + "; it must be at least 1");
+    }
+  };
+  at_least_one("model.layers", config.layers);
+  at_least_one("model.width", config.width);
+  at_least_one("model.heads", config.heads);
+  at_least_one("model.context", config.context);
+  at_least_one("model.vocabulary", config.vocabulary);
+  if (config.width % config.heads != 0) {
+    refuse("model.width " + std::to_string(config.width) + " is not a multiple of model.heads " +
+           std::to_string(config.heads));
+  }
+}
+
+bool ends_with(const std::string& name, const char* suffix) {
+  return std::string_view(name).ends_with(suffix);
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch,
+                                  int threads) {
+  check(config);
+  if (max_batch < 1) {
+    throw Error(ExitCode::configuration, "train.batch leaves no sequence for this rank");
+  }
+  return std::make_unique<Gpt>(config, max_batch, threads);
+}
+
+std::vector<TensorInfo> describe_tensors(const config::Model& config) {
+  check(config);
+  return GptPlan(config).plan.tensors();
+}
+
+void initialize_parameters(std::span<const TensorInfo> tensors, int layers, std::uint64_t seed,
+                           std::span<float> parameters) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorInfo& tensor = tensors[i];
+    const auto values = parameters.subspan(static_cast<std::size_t>(tensor.offset),
+                                           static_cast<std::size_t>(tensor.size));
+    if (tensor.role == TensorRole::vector) {
+      std::fill(values.begin(), values.end(), ends_with(tensor.name, ".bias") ? 0.0F : 1.0F);
+      continue;
+    }
+    const double deviation =
+        ends_with(tensor.name, "c_proj.weight") ? 0.02 / std::sqrt(2.0 * layers) : 0.02;
+    Random random(mix_bits(seed) ^ mix_bits(i + 1));
+    for (float& value : values) value = static_cast<float>(deviation * random.normal());
+  }
+}
+
+}  // namespace archipelago::model
