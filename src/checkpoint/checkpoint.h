@@ -14,9 +14,9 @@ namespace archipelago::checkpoint {
 // What both kinds of checkpoint hold. File format: checkpoints/README.md.
 struct Common {
   std::vector<model::TensorInfo> tensors;
-  std::vector<float> parameters;            // flat, in the order of `tensors`
-  std::vector<int> fragment_of_tensor;      // attribute `fragment` of each dataset
-  std::vector<std::int32_t> versions;       // /clock/version, (P)
+  std::vector<float> parameters;              // flat, in the order of `tensors`
+  std::vector<int> fragment_of_tensor;        // attribute `fragment` of each dataset
+  std::vector<std::int32_t> versions;         // /clock/version, (P)
   std::map<std::string, std::string> config;  // every option "section.name" -> resolved value
 };
 
@@ -34,29 +34,31 @@ struct Learner {
   Common common;
   int learner = 0;
   int incarnation = 0;
-  std::int64_t step = 0;                    // inner steps
+  std::int64_t step = 0;  // inner steps
   std::int64_t tokens = 0;
-  std::int64_t cursor = 0;                  // /data/cursor: next sequence of its shard
+  std::int64_t cursor = 0;  // /data/cursor: next sequence of its shard
   std::int64_t adam_steps = 0;
-  std::vector<float> adam_m;                // flat
+  std::vector<float> adam_m;  // flat
   std::vector<float> adam_v;
   std::uint64_t random_state = 0;
-  std::vector<std::int64_t> steps_since;    // c_steps (P)
-  std::vector<std::int64_t> tokens_since;   // c_tokens (P)
+  std::vector<std::int64_t> steps_since;   // c_steps (P)
+  std::vector<std::int64_t> tokens_since;  // c_tokens (P)
 };
 
-// global-<round, 10 digits>.h5 and learner-<id>-<step, 10 digits>.h5 in the run's checkpoints folder.
+// global-<round, 10 digits>.h5 and learner-<id>-<step, 10 digits>.h5 in the run's checkpoints
+// folder.
 std::filesystem::path global_name(std::int64_t round);
 std::filesystem::path learner_name(int learner, std::int64_t step);
 
 // Writes folder/name whole or not at all (built in memory, written under a temporary name, flushed,
-// renamed, the folder flushed), then removes all but the newest `keep` of the same kind (and learner).
-// Throws std::system_error when it cannot be written; nothing that was there is changed then.
+// renamed, the folder flushed), then removes all but the newest `keep` of the same kind (and
+// learner). Throws std::system_error when it cannot be written; nothing that was there is changed
+// then.
 void save(const std::filesystem::path& folder, const Global& state, int keep);
 void save(const std::filesystem::path& folder, const Learner& state, int keep);
 
-// Reads one file. Throws Error(bad_data) naming the file and what is wrong with it: missing, truncated,
-// a dataset whose checksum fails, foreign, incomplete.
+// Reads one file. Throws Error(bad_data) naming the file and what is wrong with it: missing,
+// truncated, a dataset whose checksum fails, foreign, incomplete.
 Global load_global(const std::filesystem::path& file);
 Learner load_learner(const std::filesystem::path& file);
 

@@ -34,12 +34,12 @@ class TokenDataset {
   std::uint64_t digest_ = 0;
 };
 
-// The order in which one data shard is trained on: a pure function of (seed, shard, cursor), so that
-// a learner that comes back goes on exactly where its checkpoint says.
+// The order in which one data shard is trained on: a pure function of (seed, shard, cursor), so
+// that a learner that comes back goes on exactly where its checkpoint says.
 //
-// The training split is cut into windows of context+1 tokens that overlap by one; each epoch permutes
-// all windows by the seed; shard s of S takes the permuted windows s, s+S, s+2S ... Every window is
-// trained on once an epoch by exactly one shard.
+// The training split is cut into windows of context+1 tokens that overlap by one; each epoch
+// permutes all windows by the seed; shard s of S takes the permuted windows s, s+S, s+2S ... Every
+// window is trained on once an epoch by exactly one shard.
 class SequenceOrder {
  public:
   SequenceOrder(std::int64_t tokens, std::int64_t context, int shards, std::uint64_t seed);

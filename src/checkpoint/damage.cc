@@ -1,0 +1,56 @@
+#include "checkpoint/damage.h"
+
+#include <fstream>
+
+#include "checkpoint/seal.h"
+#include "hdf5/dataset.h"
+#include "hdf5/file.h"
+
+namespace archipelago::checkpoint {
+namespace {
+
+bool has_hdf5_signature(const std::filesystem::path& path) {
+  constexpr std::string_view kSignature("\x89HDF\r\n\x1a\n", 8);
+  std::string start(kSignature.size(), '\0');
+  std::ifstream(path, std::ios::binary)
+      .read(start.data(), static_cast<std::streamsize>(start.size()));
+  return start == kSignature;
+}
+
+std::vector<Damage> damaged_datasets(const std::filesystem::path& path) {
+  std::vector<Damage> damage;
+  try {
+    const hdf5::File file = hdf5::open_file(path);
+    for (const std::string& name : hdf5::dataset_paths(file.get())) {
+      try {
+        hdf5::read_through(file.get(), name);
+      } catch (const hdf5::Failure& failure) {
+        damage.push_back({name, failure.what()});
+      }
+    }
+  } catch (const hdf5::Failure& failure) {
+    damage.push_back({"", failure.what()});
+  }
+  return damage;
+}
+
+}  // namespace
+
+std::vector<Damage> find_damage(const std::filesystem::path& path) {
+  const Seal seal = check_seal(path);
+  if (seal == Seal::intact) return {};
+  if (!has_hdf5_signature(path)) return {{"", "it is no HDF5 file"}};
+  if (seal == Seal::missing) {
+    return {{"", "it ends without its seal: cut off, or changed after it was written"}};
+  }
+  const hdf5::LibraryLock lock;
+  std::vector<Damage> damage = damaged_datasets(path);
+  if (damage.empty()) {
+    damage.push_back({"",
+                      "its checksum does not match, though every dataset's does: an attribute "
+                      "or unused space is damaged"});
+  }
+  return damage;
+}
+
+}  // namespace archipelago::checkpoint

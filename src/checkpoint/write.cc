@@ -1,0 +1,133 @@
+#include <array>
+#include <ctime>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/names.h"
+#include "checkpoint/seal.h"
+#include "core/file.h"
+#include "hdf5/attribute.h"
+#include "hdf5/dataset.h"
+#include "hdf5/file.h"
+
+namespace archipelago::checkpoint {
+namespace {
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+void write_header(hid_t file, const char* kind) {
+  hdf5::write_attribute(file, "format", kFormat);
+  hdf5::write_attribute(file, "format_version", kFormatVersion);
+  hdf5::write_attribute(file, "kind", kind);
+  hdf5::write_attribute(file, "creator", "archipelago " ARCHIPELAGO_VERSION);
+  hdf5::write_attribute(file, "HDF5_Version", H5_VERS_INFO);
+  hdf5::write_attribute(file, "file_time", utc_now());
+}
+
+// One dataset a tensor. `flat` has the layout of `common.tensors`.
+void write_tensors(hid_t file, const char* group_path, const Common& common,
+                   std::span<const float> flat) {
+  const hdf5::Group group = hdf5::create_group(file, group_path);
+  for (std::size_t i = 0; i < common.tensors.size(); ++i) {
+    const model::TensorInfo& tensor = common.tensors[i];
+    const auto elements = flat.subspan(static_cast<std::size_t>(tensor.offset),
+                                       static_cast<std::size_t>(tensor.size));
+    const hdf5::Dataset dataset =
+        hdf5::write_dataset<float>(group.get(), tensor.name, tensor.shape, elements);
+    const int fragment = common.fragment_of_tensor.at(i);
+    hdf5::write_number<std::int64_t>(dataset.get(), "index", static_cast<std::int64_t>(i));
+    hdf5::write_number<std::int32_t>(dataset.get(), "fragment", fragment);
+    hdf5::write_number<std::int32_t>(dataset.get(), "version",
+                                     common.versions.at(static_cast<std::size_t>(fragment)));
+    hdf5::write_attribute(dataset.get(), "shape_order", "row-major");
+    hdf5::write_attribute(dataset.get(), "role", role_name(tensor.role));
+  }
+}
+
+// Groups "clock" and "config" and the parameters.
+void write_common(hid_t file, const hdf5::Group& clock, const Common& common) {
+  write_tensors(file, kParameters, common, common.parameters);
+  hdf5::write_dataset<std::int32_t>(clock.get(), "version", common.versions);
+  const hdf5::Group config = hdf5::create_group(file, "config");
+  for (const auto& [name, value] : common.config) {
+    hdf5::write_attribute(config.get(), name, value);
+  }
+}
+
+hdf5::Image image_of(const Global& state) {
+  hdf5::ImageFile image;
+  const hid_t file = image.id();
+  write_header(file, kGlobalKind);
+  hdf5::write_number<std::int64_t>(file, "round", state.round);
+  hdf5::write_number<std::int64_t>(file, "tokens", state.tokens);
+  {
+    const hdf5::Group clock = hdf5::create_group(file, "clock");
+    write_common(file, clock, state.common);
+    hdf5::write_dataset<std::int32_t>(clock.get(), "incarnation", state.incarnations);
+    const auto learners = static_cast<std::int64_t>(state.incarnations.size());
+    const auto fragments = static_cast<std::int64_t>(state.common.versions.size());
+    const std::array<std::int64_t, 2> shape{learners, fragments};
+    hdf5::write_dataset<std::int64_t>(clock.get(), "merged_tokens", shape, state.merged_tokens);
+    const hdf5::Group outer = hdf5::create_group(file, "outer");
+    write_tensors(file, kMomentum, state.common, state.momentum);
+  }
+  hdf5::write_flag(file, "complete", true);
+  return std::move(image).finish();
+}
+
+hdf5::Image image_of(const Learner& state) {
+  hdf5::ImageFile image;
+  const hid_t file = image.id();
+  write_header(file, kLearnerKind);
+  hdf5::write_number<std::int32_t>(file, "learner", state.learner);
+  hdf5::write_number<std::int32_t>(file, "incarnation", state.incarnation);
+  hdf5::write_number<std::int64_t>(file, "step", state.step);
+  hdf5::write_number<std::int64_t>(file, "tokens", state.tokens);
+  hdf5::write_number<std::int64_t>(file, "adam_steps", state.adam_steps);
+  hdf5::write_number<std::uint64_t>(file, "random_state", state.random_state);
+  {
+    const hdf5::Group clock = hdf5::create_group(file, "clock");
+    write_common(file, clock, state.common);
+    hdf5::write_dataset<std::int64_t>(clock.get(), "steps_since", state.steps_since);
+    hdf5::write_dataset<std::int64_t>(clock.get(), "tokens_since", state.tokens_since);
+    const hdf5::Group data = hdf5::create_group(file, "data");
+    hdf5::write_dataset<std::int64_t>(data.get(), "cursor", std::array{state.cursor});
+    const hdf5::Group inner = hdf5::create_group(file, "inner");
+    write_tensors(file, kAdamM, state.common, state.adam_m);
+    write_tensors(file, kAdamV, state.common, state.adam_v);
+  }
+  hdf5::write_flag(file, "complete", true);
+  return std::move(image).finish();
+}
+
+template <class State>
+void write_state(const std::filesystem::path& file, const State& state) {
+  hdf5::Image image = [&state] {
+    const hdf5::LibraryLock lock;
+    return image_of(state);
+  }();
+  seal(image);
+  std::filesystem::create_directories(file.parent_path());
+  write_file(file, image.bytes(), Durability::flushed);
+}
+
+}  // namespace
+
+void save(const std::filesystem::path& folder, const Global& state, int keep) {
+  write_state(folder / global_name(state.round), state);
+  remove_older(list_global(folder), state.round, keep);
+}
+
+void save(const std::filesystem::path& folder, const Learner& state, int keep) {
+  write_state(folder / learner_name(state.learner, state.step), state);
+  remove_older(list_learner(folder, state.learner), state.step, keep);
+}
+
+}  // namespace archipelago::checkpoint

@@ -1,0 +1,130 @@
+#include "data/token_file.h"
+
+#include <algorithm>
+
+#include "core/checksum.h"
+#include "core/error.h"
+#include "core/file.h"
+#include "hdf5/attribute.h"
+#include "hdf5/dataset.h"
+#include "hdf5/file.h"
+
+namespace archipelago::data {
+namespace {
+
+constexpr std::int64_t kBytes = 256;
+constexpr std::int64_t kLargestVocabulary = 65536;
+
+[[noreturn]] void refuse(const std::string& why) { throw hdf5::Failure(why); }
+
+void write_split(hid_t file, const std::string& name, std::span<const std::uint16_t> tokens,
+                 std::int64_t bytes) {
+  const hdf5::Dataset dataset = hdf5::write_dataset<std::uint16_t>(file, name, tokens);
+  hdf5::write_number<std::int64_t>(dataset.get(), "text_bytes", bytes);
+}
+
+std::vector<std::uint16_t> read_split(hid_t file, const std::string& name, std::int64_t vocabulary,
+                                      std::int64_t& bytes) {
+  std::vector<std::uint16_t> tokens = hdf5::read_vector<std::uint16_t>(file, name);
+  const hdf5::Dataset dataset = hdf5::open_dataset(file, name);
+  bytes = hdf5::read_number<std::int64_t>(dataset.get(), "text_bytes");
+  const auto foreign = std::find_if(tokens.begin(), tokens.end(),
+                                    [vocabulary](std::uint16_t id) { return id >= vocabulary; });
+  if (foreign != tokens.end()) {
+    refuse("dataset " + name + " holds id " + std::to_string(*foreign) +
+           ", outside its vocabulary of " + std::to_string(vocabulary));
+  }
+  return tokens;
+}
+
+void write_merges(hid_t file, const TokenFile& tokens) {
+  if (tokens.merges.empty()) return;
+  std::vector<std::uint16_t> flat;
+  for (const auto& [left, right] : tokens.merges) flat.insert(flat.end(), {left, right});
+  const std::int64_t shape[] = {static_cast<std::int64_t>(tokens.merges.size()), 2};
+  hdf5::write_dataset<std::uint16_t>(file, "merges", shape, flat);
+}
+
+void read_merges(hid_t file, TokenFile& tokens) {
+  if (!hdf5::has_member(file, "merges")) return;
+  const std::vector<std::uint16_t> flat = hdf5::read_vector<std::uint16_t>(file, "merges");
+  for (std::size_t i = 0; i + 1 < flat.size(); i += 2) {
+    const auto merged = static_cast<std::int64_t>(kBytes + static_cast<std::int64_t>(i / 2));
+    if (flat[i] >= merged || flat[i + 1] >= merged) {
+      refuse("dataset merges joins an id that is made later");
+    }
+    tokens.merges.emplace_back(flat[i], flat[i + 1]);
+  }
+}
+
+void require_format(hid_t file) {
+  if (!hdf5::has_attribute(file, "format") || hdf5::read_text(file, "format") != kTokenFormat) {
+    refuse("it is no token file of `archipelago prepare text`");
+  }
+  const std::string version = hdf5::read_text(file, "format_version");
+  if (!version.starts_with("1.")) refuse("its format version " + version + " is not known here");
+}
+
+TokenFile read_checked(hid_t file) {
+  require_format(file);
+  TokenFile tokens;
+  tokens.vocabulary = hdf5::read_number<std::int64_t>(file, "vocabulary");
+  if (tokens.vocabulary < 1 || tokens.vocabulary > kLargestVocabulary) {
+    refuse("its vocabulary of " + std::to_string(tokens.vocabulary) + " is not within 1 to 65536");
+  }
+  tokens.train = read_split(file, "train", tokens.vocabulary, tokens.train_bytes);
+  tokens.validation = read_split(file, "validation", tokens.vocabulary, tokens.validation_bytes);
+  read_merges(file, tokens);
+  tokens.provenance = {.source = hdf5::read_text(file, "source"),
+                       .licence = hdf5::read_text(file, "licence"),
+                       .text_digest = hdf5::read_text(file, "text_digest")};
+  const std::uint64_t digest = digest_tokens(tokens.vocabulary, tokens.train, tokens.validation);
+  if (hdf5::has_attribute(file, "digest") && hdf5::read_text(file, "digest") != to_hex(digest)) {
+    refuse("its tokens do not match its attribute digest");
+  }
+  return tokens;
+}
+
+}  // namespace
+
+std::uint64_t digest_tokens(std::int64_t vocabulary, std::span<const std::uint16_t> train,
+                            std::span<const std::uint16_t> validation) {
+  const std::int64_t sizes[] = {vocabulary, static_cast<std::int64_t>(train.size())};
+  const std::uint64_t of_sizes = checksum(std::as_bytes(std::span(sizes)));
+  return checksum(std::as_bytes(validation), checksum(std::as_bytes(train), of_sizes));
+}
+
+void write_token_file(const std::filesystem::path& path, const TokenFile& tokens) {
+  const hdf5::LibraryLock lock;
+  hdf5::ImageFile image;
+  const hid_t file = image.id();
+  hdf5::write_attribute(file, "format", kTokenFormat);
+  hdf5::write_attribute(file, "format_version", kTokenFormatVersion);
+  hdf5::write_attribute(file, "source", tokens.provenance.source);
+  hdf5::write_attribute(file, "licence", tokens.provenance.licence);
+  hdf5::write_attribute(file, "text_digest", tokens.provenance.text_digest);
+  hdf5::write_attribute(file, "tokenizer", tokens.merges.empty() ? "bytes" : "byte-level BPE");
+  hdf5::write_number<std::int64_t>(file, "vocabulary", tokens.vocabulary);
+  write_split(file, "train", tokens.train, tokens.train_bytes);
+  write_split(file, "validation", tokens.validation, tokens.validation_bytes);
+  write_merges(file, tokens);
+  hdf5::write_attribute(file, "digest",
+                        to_hex(digest_tokens(tokens.vocabulary, tokens.train, tokens.validation)));
+  const hdf5::Image bytes = std::move(image).finish();
+  write_file(path, bytes.bytes(), Durability::flushed);
+}
+
+TokenFile read_token_file(const std::filesystem::path& path) {
+  const hdf5::LibraryLock lock;
+  try {
+    if (!std::filesystem::exists(path)) refuse("there is no such file");
+    const hdf5::File file = hdf5::open_file(path);
+    return read_checked(file.get());
+  } catch (const hdf5::Failure& failure) {
+    throw Error(ExitCode::bad_data, "cannot use token file " + path.string() + ": " +
+                                        failure.what() +
+                                        "; make one with `archipelago prepare text`");
+  }
+}
+
+}  // namespace archipelago::data

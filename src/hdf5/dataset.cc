@@ -1,0 +1,112 @@
+#include "hdf5/dataset.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace archipelago::hdf5 {
+namespace {
+
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+// No compression that HDF5 has does better (deflate's limit).
+constexpr double kLargestCompression = 1032;
+
+std::vector<hsize_t> extents_of(const Dataset& dataset, const std::string& doing) {
+  const Dataspace space(H5Dget_space(dataset.get()), doing);
+  std::vector<hsize_t> extents(
+      static_cast<std::size_t>(check(H5Sget_simple_extent_ndims(space.get()), doing)));
+  check(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr), doing);
+  return extents;
+}
+
+hsize_t count_of(const std::vector<hsize_t>& extents) {
+  return std::accumulate(extents.begin(), extents.end(), hsize_t{1}, std::multiplies<>());
+}
+
+// Whole rows, spread evenly so that little of the last chunk is padding.
+std::vector<hsize_t> chunk_extents(const std::vector<hsize_t>& extents, std::size_t element_bytes) {
+  std::vector<hsize_t> chunk = extents;
+  const hsize_t bytes = count_of(extents) * element_bytes;
+  const hsize_t chunks =
+      std::clamp<hsize_t>((bytes + kChunkBytes - 1) / kChunkBytes, 1, extents[0]);
+  chunk[0] = (extents[0] + chunks - 1) / chunks;
+  return chunk;
+}
+
+}  // namespace
+
+Dataset create_dataset(hid_t parent, const std::string& name, hid_t type, std::size_t element_bytes,
+                       std::span<const std::int64_t> shape) {
+  const std::string doing = "create dataset " + name;
+  const std::vector<hsize_t> extents(shape.begin(), shape.end());
+  const int rank = static_cast<int>(extents.size());
+  const Dataspace space(H5Screate_simple(rank, extents.data(), nullptr), doing);
+  const PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), doing);
+  check(H5Pset_obj_track_times(creation.get(), false), doing);
+  // Padding of the last chunk is zero, so that equal states make equal files.
+  check(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_ALLOC), doing);
+  if (count_of(extents) > 0) {
+    const std::vector<hsize_t> chunk = chunk_extents(extents, element_bytes);
+    check(H5Pset_chunk(creation.get(), rank, chunk.data()), doing);
+    check(H5Pset_fletcher32(creation.get()), doing);
+  }
+  return {
+      H5Dcreate2(parent, name.c_str(), type, space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+      doing};
+}
+
+void write_all(const Dataset& dataset, hid_t type, const void* data, std::size_t count,
+               const std::string& name) {
+  const std::string doing = "write dataset " + name;
+  if (count_of(extents_of(dataset, doing)) != count) {
+    throw Failure("cannot " + doing + ": shape and number of elements differ");
+  }
+  if (count == 0) return;
+  check(H5Dwrite(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), doing);
+}
+
+void read_all(const Dataset& dataset, hid_t type, void* data, std::size_t count,
+              const std::string& name) {
+  const std::string doing = "read dataset " + name;
+  if (count_of(extents_of(dataset, doing)) != count) {
+    throw Failure("cannot " + doing + ": it has another number of elements than expected");
+  }
+  const Datatype stored(H5Dget_type(dataset.get()), doing);
+  if (H5Tget_class(stored.get()) != H5Tget_class(type)) {
+    throw Failure("cannot " + doing + ": it holds another type of numbers than expected");
+  }
+  if (count == 0) return;
+  check(H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), doing);
+}
+
+void read_through(hid_t parent, const std::string& name) {
+  const Dataset dataset = open_dataset(parent, name);
+  const std::string doing = "read dataset " + name;
+  const Datatype type(H5Dget_type(dataset.get()), doing);
+  std::vector<std::byte> bytes(element_count(dataset, name) * H5Tget_size(type.get()));
+  if (bytes.empty()) return;
+  check(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), doing);
+}
+
+Dataset open_dataset(hid_t parent, const std::string& name) {
+  const htri_t exists = H5Lexists(parent, name.c_str(), H5P_DEFAULT);
+  if (exists == 0) throw Failure("cannot open dataset " + name + ": it is missing");
+  return {H5Dopen2(parent, name.c_str(), H5P_DEFAULT), "open dataset " + name};
+}
+
+std::size_t element_count(const Dataset& dataset, const std::string& name) {
+  const std::string doing = "read dataset " + name;
+  const hsize_t count = count_of(extents_of(dataset, doing));
+  const double stored = static_cast<double>(H5Dget_storage_size(dataset.get()));
+  if (static_cast<double>(count) > stored * kLargestCompression) {
+    throw Failure("cannot " + doing + ": its elements are not in the file");
+  }
+  return count;
+}
+
+std::vector<std::int64_t> shape_of(const Dataset& dataset) {
+  const std::vector<hsize_t> extents = extents_of(dataset, "read a dataset's shape");
+  return {extents.begin(), extents.end()};
+}
+
+}  // namespace archipelago::hdf5

@@ -1,0 +1,109 @@
+#include "checkpoint/damage.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/random.h"
+#include "example_state.h"
+
+namespace archipelago::checkpoint {
+namespace {
+
+class DamageTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    save(folder_.path(), example_global(1), 1);
+    path_ = folder_.path() / global_name(1);
+    whole_ = read_file(path_);
+  }
+
+  void overwrite(const std::string& bytes) { write_file(path_, bytes, Durability::unflushed); }
+
+  std::string refusal() const {
+    try {
+      load_global(path_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_data);
+      EXPECT_NE(std::string(error.what()).find(path_.string()), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path path_;
+  std::string whole_;
+};
+
+TEST_F(DamageTest, IntactFileHasNone) {
+  EXPECT_TRUE(find_damage(path_).empty());
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(DamageTest, AnyFlippedBitIsFound) {
+  Random random(5);
+  for (int i = 0; i < 300; ++i) {
+    std::string bytes = whole_;
+    // Every second flip among the first bytes, where HDF5 keeps its structures.
+    const std::size_t at = random.below(i % 2 == 0 ? bytes.size() : 20'000);
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << random.below(8)));
+    overwrite(bytes);
+    EXPECT_FALSE(find_damage(path_).empty()) << "byte " << at;
+    EXPECT_NE(refusal(), "accepted") << "byte " << at;
+  }
+}
+
+TEST_F(DamageTest, DamagedDatasetIsNamed) {
+  const Global state = example_global(1);
+  // The momentum's first elements as they lie in the file.
+  const std::string needle(reinterpret_cast<const char*>(state.momentum.data()), 64);
+  std::string bytes = whole_;
+  const std::size_t at = bytes.find(needle);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 9] ^= 1;
+  overwrite(bytes);
+  const std::vector<Damage> damage = find_damage(path_);
+  ASSERT_EQ(damage.size(), 1u);
+  EXPECT_EQ(damage[0].dataset, "/outer/momentum/wte.weight");
+  EXPECT_NE(refusal().find("/outer/momentum/wte.weight"), std::string::npos) << refusal();
+}
+
+TEST_F(DamageTest, DamagedConfigurationIsFound) {
+  std::string bytes = whole_;
+  const std::size_t at = bytes.find("0.003");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = '1';
+  overwrite(bytes);
+  EXPECT_NE(refusal().find("attribute"), std::string::npos) << refusal();
+}
+
+TEST_F(DamageTest, EveryTruncationIsRefused) {
+  for (std::size_t size = 0; size < whole_.size(); size += 1 + size / 3) {
+    overwrite(whole_.substr(0, size));
+    EXPECT_NE(refusal(), "accepted") << size;
+  }
+  overwrite(whole_.substr(0, whole_.size() - 1));
+  EXPECT_NE(refusal().find("cut off"), std::string::npos) << refusal();
+}
+
+TEST_F(DamageTest, ForeignFilesAreRefused) {
+  overwrite(std::string(5000, 'x'));
+  EXPECT_NE(refusal().find("no HDF5 file"), std::string::npos) << refusal();
+  std::filesystem::remove(path_);
+  EXPECT_NE(refusal().find("No such file"), std::string::npos) << refusal();
+  std::filesystem::create_directory(path_);
+  EXPECT_NE(refusal(), "accepted");
+  save(folder_.path(), example_learner(0, 5), 1);
+  try {
+    load_global(folder_.path() / learner_name(0, 5));
+    FAIL() << "a learner's checkpoint passed for a global one";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("a learner checkpoint, not a global one"),
+              std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace archipelago::checkpoint

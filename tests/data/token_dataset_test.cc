@@ -1,0 +1,119 @@
+#include "data/token_dataset.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "data/token_file.h"
+
+namespace archipelago::data {
+namespace {
+
+class TokenDatasetTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("data_test." + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+    path_ = folder_ / "tokens.h5";
+    file_.vocabulary = 300;
+    file_.train.resize(1000);
+    std::iota(file_.train.begin(), file_.train.end(), std::uint16_t{0});
+    for (std::uint16_t& id : file_.train) id = static_cast<std::uint16_t>(id % 300);
+    file_.validation = {5, 299, 7, 0};
+    file_.train_bytes = 1500;
+    file_.validation_bytes = 10;
+    file_.merges = {{'a', 'b'}, {256, 'c'}};
+    file_.provenance = {.source = "a test", .licence = "none", .text_digest = "0"};
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string refusal() const {
+    try {
+      TokenDataset{path_};
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_data);
+      EXPECT_NE(std::string(error.what()).find(path_.string()), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  std::filesystem::path folder_;
+  std::filesystem::path path_;
+  TokenFile file_;
+};
+
+TEST_F(TokenDatasetTest, ReadsBack) {
+  write_token_file(path_, file_);
+  const TokenDataset dataset(path_);
+  EXPECT_EQ(dataset.vocabulary(), 300);
+  EXPECT_TRUE(std::ranges::equal(dataset.tokens(Split::train), file_.train));
+  EXPECT_TRUE(std::ranges::equal(dataset.tokens(Split::validation), file_.validation));
+  EXPECT_EQ(dataset.bytes_per_token(Split::train), 1.5);
+  EXPECT_EQ(dataset.bytes_per_token(Split::validation), 2.5);
+  const TokenFile again = read_token_file(path_);
+  EXPECT_EQ(again.merges, file_.merges);
+  EXPECT_EQ(again.provenance.source, "a test");
+  EXPECT_EQ(again.provenance.licence, "none");
+}
+
+TEST_F(TokenDatasetTest, DigestTellsDataApart) {
+  const auto digest = [this] {
+    return digest_tokens(file_.vocabulary, file_.train, file_.validation);
+  };
+  const std::uint64_t first = digest();
+  file_.vocabulary = 301;
+  const std::uint64_t other_vocabulary = digest();
+  file_.vocabulary = 300;
+  // The same ids, split elsewhere.
+  file_.train.push_back(file_.validation.front());
+  file_.validation.erase(file_.validation.begin());
+  EXPECT_NE(first, other_vocabulary);
+  EXPECT_NE(first, digest());
+}
+
+TEST_F(TokenDatasetTest, BadFilesAreRefused) {
+  EXPECT_NE(refusal().find("no such file"), std::string::npos);
+
+  write_file(path_, "In the beginning", Durability::unflushed);
+  EXPECT_NE(refusal(), "accepted");
+
+  file_.validation[1] = 300;
+  write_token_file(path_, file_);
+  EXPECT_NE(refusal().find("validation holds id 300"), std::string::npos) << refusal();
+
+  file_.validation[1] = 0;
+  write_token_file(path_, file_);
+  const std::string whole = read_file(path_);
+  for (const std::size_t size : {whole.size() - 1, whole.size() / 2, std::size_t{100}}) {
+    write_file(path_, whole.substr(0, size), Durability::unflushed);
+    EXPECT_NE(refusal(), "accepted") << size;
+  }
+}
+
+TEST_F(TokenDatasetTest, BatchHoldsTheWindowsOfItsShard) {
+  write_token_file(path_, file_);
+  const TokenDataset dataset(path_);
+  const std::int64_t context = 9;
+  const SequenceOrder order(1000, context, 2, 5);
+  std::vector<std::int32_t> inputs(3 * 9);
+  std::vector<std::int32_t> targets(3 * 9);
+  fill_batch(dataset, order, 1, 54, 3, context, inputs, targets);  // crosses into the next epoch
+  ASSERT_EQ(order.epoch_size(1), 55);
+  for (std::int64_t sequence = 0; sequence < 3; ++sequence) {
+    const std::int64_t start = order.window_start(1, 54 + sequence);
+    for (std::int64_t position = 0; position < context; ++position) {
+      const auto at = static_cast<std::size_t>(sequence * context + position);
+      EXPECT_EQ(inputs[at], (start + position) % 300);
+      EXPECT_EQ(targets[at], (start + position + 1) % 300);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace archipelago::data

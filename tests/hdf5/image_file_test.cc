@@ -1,0 +1,105 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "core/file.h"
+#include "hdf5/attribute.h"
+#include "hdf5/dataset.h"
+#include "hdf5/file.h"
+
+namespace archipelago::hdf5 {
+namespace {
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+class ImageFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("hdf5_test." + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+    path_ = folder_ / "file.h5";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  LibraryLock lock_;
+  std::filesystem::path folder_;
+  std::filesystem::path path_;
+};
+
+Image example_image() {
+  ImageFile image;
+  write_attribute(image.id(), "text", "Grüße");
+  write_flag(image.id(), "yes", true);
+  write_number<std::uint64_t>(image.id(), "large", UINT64_MAX);
+  write_number<double>(image.id(), "share", 0.1);
+  // Three chunks, the last one partly padding.
+  std::vector<float> values(3 * 100'001);
+  std::iota(values.begin(), values.end(), 0.5f);
+  const std::int64_t shape[] = {100'001, 3};
+  write_dataset<float>(image.id(), "values", shape, values);
+  write_dataset<std::int64_t>(image.id(), "none", std::vector<std::int64_t>{});
+  return std::move(image).finish();
+}
+
+TEST_F(ImageFileTest, ReadsBackWhatWasWritten) {
+  write_file(path_, example_image().bytes(), Durability::unflushed);
+  const File file = open_file(path_);
+  EXPECT_EQ(read_text(file.get(), "text"), "Grüße");
+  EXPECT_TRUE(read_flag(file.get(), "yes"));
+  EXPECT_EQ(read_number<std::uint64_t>(file.get(), "large"), UINT64_MAX);
+  EXPECT_EQ(read_number<double>(file.get(), "share"), 0.1);
+  const std::vector<float> values = read_vector<float>(file.get(), "values");
+  ASSERT_EQ(values.size(), 300'003u);
+  EXPECT_EQ(values.front(), 0.5f);
+  EXPECT_EQ(values.back(), 300'002.5f);
+  EXPECT_EQ(shape_of(open_dataset(file.get(), "values")), (std::vector<std::int64_t>{100'001, 3}));
+  EXPECT_TRUE(read_vector<std::int64_t>(file.get(), "none").empty());
+  EXPECT_EQ(member_names(file.get()), (std::vector<std::string>{"none", "values"}));
+}
+
+TEST_F(ImageFileTest, SameContentGivesSameBytes) {
+  const Image a = example_image();
+  const Image b = example_image();
+  ASSERT_EQ(a.bytes().size(), b.bytes().size());
+  EXPECT_TRUE(std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin()));
+}
+
+TEST_F(ImageFileTest, FlippedBitInDataIsFound) {
+  const Image image = example_image();
+  std::string bytes(reinterpret_cast<const char*>(image.bytes().data()), image.bytes().size());
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  write_file(path_, bytes, Durability::unflushed);
+  const File file = open_file(path_);
+  const std::string message = message_of([&] { read_through(file.get(), "values"); });
+  EXPECT_NE(message.find("values"), std::string::npos) << message;
+  EXPECT_NE(message.find("checksum"), std::string::npos) << message;
+}
+
+TEST_F(ImageFileTest, MissingAndMistakenMembersAreNamed) {
+  write_file(path_, example_image().bytes(), Durability::unflushed);
+  const File file = open_file(path_);
+  EXPECT_EQ(message_of([&] { read_vector<float>(file.get(), "absent"); }),
+            "cannot open dataset absent: it is missing");
+  EXPECT_EQ(message_of([&] { read_text(file.get(), "share"); }),
+            "cannot read attribute share: it has another type or shape than expected");
+  EXPECT_EQ(message_of([&] { read_vector<std::int32_t>(file.get(), "values"); }),
+            "cannot read dataset values: it holds another type of numbers than expected");
+}
+
+TEST_F(ImageFileTest, ForeignFileIsRefused) {
+  write_file(path_, "no HDF5 in here", Durability::unflushed);
+  EXPECT_NE(message_of([&] { open_file(path_); }), "");
+}
+
+}  // namespace
+}  // namespace archipelago::hdf5
