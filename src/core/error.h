@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <stdexcept>
 #include <string>
 
@@ -24,5 +25,9 @@ class Error : public std::runtime_error {
  private:
   ExitCode code_;
 };
+
+// Whether main() prints the error that ends this process. Where all ranks of a job throw the same
+// Error, all but one set it to false.
+inline std::atomic<bool> reports_errors{true};
 
 }  // namespace archipelago

@@ -1,0 +1,42 @@
+#include <cstdlib>
+#include <iostream>
+
+#include "cli/commands.h"
+#include "core/error.h"
+
+namespace archipelago::cli {
+
+bool wants_help(std::span<const std::string> arguments) {
+  for (const std::string& argument : arguments) {
+    if (argument == "--") return false;
+    if (argument == "--help" || argument == "-h") return true;
+  }
+  return false;
+}
+
+std::optional<std::vector<std::string>> read_arguments(const Usage& usage,
+                                                       std::span<const config::Option> options,
+                                                       std::span<const std::string> arguments) {
+  if (wants_help(arguments)) {
+    std::cout << "usage: " << usage.synopsis << "\n\n"
+              << usage.description << "\n\n"
+              << config::help_text(options);
+    return std::nullopt;
+  }
+  auto positional = config::read_command_line(options, arguments).positional;
+  if (positional.size() < usage.positional) {
+    throw Error(ExitCode::usage, "too few arguments; usage: " + std::string(usage.synopsis));
+  }
+  if (positional.size() > usage.most_positional) {
+    throw Error(ExitCode::usage, "unexpected argument '" + positional[usage.most_positional] +
+                                     "'; usage: " + std::string(usage.synopsis));
+  }
+  return positional;
+}
+
+int job_rank() {
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  return rank == nullptr ? 0 : std::atoi(rank);
+}
+
+}  // namespace archipelago::cli

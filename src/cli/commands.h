@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/option_table.h"
+
+namespace archipelago::cli {
+
+// The subcommands, one file each. `arguments` are those after the subcommand's name. Each returns
+// the exit code (docs/design.md, "Exit codes") or throws Error, which main() prints as one line.
+int run_train(std::span<const std::string> arguments);
+int run_launch(std::span<const std::string> arguments);
+int run_evaluate(std::span<const std::string> arguments);
+int run_sample(std::span<const std::string> arguments);
+int run_inspect(std::span<const std::string> arguments);
+int run_export(std::span<const std::string> arguments);
+int run_import(std::span<const std::string> arguments);
+int run_prepare(std::span<const std::string> arguments);
+int run_simulate(std::span<const std::string> arguments);
+int run_replay(std::span<const std::string> arguments);
+int run_report(std::span<const std::string> arguments);
+
+// How a subcommand is called.
+struct Usage {
+  std::string_view synopsis;        // "archipelago inspect CHECKPOINT [options]"
+  std::string_view description;     // one or a few lines
+  std::size_t positional = 0;       // arguments without a name: at least so many ...
+  std::size_t most_positional = 0;  // ... and at most so many
+};
+
+// Prints `usage` and the options, and returns nothing, where `arguments` ask for --help. Else sets
+// `options` from them and returns the positional arguments. Throws Error(usage) for anything wrong.
+std::optional<std::vector<std::string>> read_arguments(const Usage& usage,
+                                                       std::span<const config::Option> options,
+                                                       std::span<const std::string> arguments);
+
+// Whether --help or -h stands among the arguments (before a lone "--").
+bool wants_help(std::span<const std::string> arguments);
+
+// This process's rank in the job that mpirun started, before MPI_Init; 0 outside a job.
+int job_rank();
+
+// "archipelago 0.1.0 (git hash)" and a line for each library.
+std::string version_text();
+
+}  // namespace archipelago::cli

@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <iostream>
+#include <system_error>
+
+#include "cli/commands.h"
+#include "core/error.h"
+
+namespace archipelago::cli {
+namespace {
+
+struct Command {
+  std::string name;
+  std::string summary;
+  int (*run)(std::span<const std::string> arguments);
+};
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = {
+#define ARCHIPELAGO_COMMAND(name, summary) {#name, summary, run_##name},
+#include "cli/command_table.inc"
+#undef ARCHIPELAGO_COMMAND
+  };
+  return table;
+}
+
+std::string overall_help() {
+  std::string text =
+      "usage: archipelago COMMAND [arguments]\n\n"
+      "Trains one model on many independent islands of compute that fail, straggle, join and "
+      "leave.\n\n";
+  for (const Command& command : commands()) {
+    text += "  " + command.name +
+            std::string(10 - std::min<std::size_t>(9, command.name.size()), ' ') + command.summary +
+            '\n';
+  }
+  return text +
+         "\n  archipelago COMMAND --help   options of one command\n"
+         "  archipelago --version        versions of the program and its libraries\n\n"
+         "Exit codes: 0 done, 64 usage, 65 bad data, 70 internal, 75 try again with --resume, "
+         "78 bad configuration.\n";
+}
+
+int dispatch(std::span<const std::string> arguments) {
+  if (arguments.empty()) throw Error(ExitCode::usage, "no command given; see archipelago --help");
+  const std::string& name = arguments.front();
+  if (name == "--help" || name == "-h") {
+    std::cout << overall_help();
+    return 0;
+  }
+  if (name == "--version") {
+    std::cout << version_text();
+    return 0;
+  }
+  const auto found = std::ranges::find(commands(), name, &Command::name);
+  if (found != commands().end()) return found->run(arguments.subspan(1));
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.push_back(command.name);
+  throw Error(ExitCode::usage, "unknown command '" + name + "'; the nearest is " +
+                                   config::nearest(name, names) + "; see archipelago --help");
+}
+
+int report(ExitCode code, const std::string& message) {
+  if (reports_errors) std::cerr << "archipelago: " + message + '\n';
+  return static_cast<int>(code);
+}
+
+}  // namespace
+}  // namespace archipelago::cli
+
+int main(int count, char** values) {
+  using namespace archipelago;
+  const std::vector<std::string> arguments(values + std::min(count, 1), values + count);
+  try {
+    const int code = cli::dispatch(arguments);
+    std::cout.flush();
+    if (!std::cout) throw Error(ExitCode::configuration, "cannot write to standard output");
+    return code;
+  } catch (const Error& error) {
+    return cli::report(error.code(), error.what());
+  } catch (const std::system_error& error) {
+    // The operating system refused: a folder, a disk, a limit; not a bug.
+    return cli::report(ExitCode::configuration, error.what());
+  } catch (const std::exception& error) {
+    return cli::report(ExitCode::internal, std::string("internal error: ") + error.what());
+  }
+}
