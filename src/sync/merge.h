@@ -7,15 +7,15 @@
 namespace archipelago::sync {
 
 enum class MergeRule {
-  radial_directional,   // RDA (Decoupled DiLoCo, "radial-directional averaging")
-  mean,                 // weighted mean
+  radial_directional,  // RDA (Decoupled DiLoCo, "radial-directional averaging")
+  mean,                // weighted mean
 };
 
 // One tensor of the fragment, in its packed order.
 struct MergePiece {
   std::int64_t offset;
   std::int64_t size;
-  MergeRule rule;       // tables: always mean
+  MergeRule rule;  // tables: always mean
 };
 
 struct OuterSettings {
@@ -35,8 +35,9 @@ struct MergeInput {
 //         where the mean direction vanishes, the weighted mean
 //   mean: Delta = sum w Delta_i / sum w
 //   m := mu m + Delta;  Theta := Theta - eta (Delta + mu m)        (Nesterov, DiLoCo Alg. 1)
-// Sums of squares and weights are f64. Inputs of weight 0 are ignored; with no weight at all nothing
-// changes. theta, momentum and every input have the fragment's size. `threads`: OpenMP threads.
+// Sums of squares and weights are f64. Inputs of weight 0 are ignored; with no weight at all
+// nothing changes. theta, momentum and every input have the fragment's size. `threads`: OpenMP
+// threads.
 void merge_fragment(std::span<const MergePiece> pieces, std::span<const MergeInput> inputs,
                     const OuterSettings& outer, std::span<float> theta, std::span<float> momentum,
                     int threads);

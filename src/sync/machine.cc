@@ -1,0 +1,308 @@
+#include "sync/machine.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace archipelago::sync {
+namespace {
+
+constexpr double kNanosecondsPerSecond = 1e9;
+constexpr double kLongestSeconds = 1e9;     // keeps times of broken reports within Nanoseconds
+constexpr double kMergeSecondsShare = 0.2;  // weight of the newest value in the running mean
+
+Nanoseconds to_nanoseconds(double seconds) {
+  return std::llround(std::min(seconds, kLongestSeconds) * kNanosecondsPerSecond);
+}
+
+std::vector<std::int32_t> initial_versions(const Settings& settings, const Restored& restored) {
+  if (restored.versions.empty()) return std::vector<std::int32_t>(settings.fragments, 0);
+  if (restored.versions.size() == static_cast<std::size_t>(settings.fragments)) {
+    return restored.versions;
+  }
+  throw Error(ExitCode::bad_data,
+              "the checkpoint's clock has " + std::to_string(restored.versions.size()) +
+                  " fragments, this run has " + std::to_string(settings.fragments) +
+                  ": resume with the options of the run that wrote it");
+}
+
+}  // namespace
+
+Machine::Machine(const Settings& settings, const Restored& restored)
+    : settings_(settings),
+      membership_(settings, restored),
+      rounds_(settings),
+      versions_(initial_versions(settings, restored)),
+      last_opened_(restored.round),
+      rounds_closed_(restored.round),
+      rounds_saved_(restored.round) {}
+
+void Machine::handle(Nanoseconds now, const Event& event, std::vector<Action>& actions) {
+  if (phase_ == Phase::finished) return;
+  now_ = std::max(now_, now);
+  std::visit([&](const auto& happened) { on(happened, actions); }, event);
+  if (phase_ == Phase::running && settings_.token_budget > 0 &&
+      membership_.total_tokens() >= settings_.token_budget) {
+    start_draining(actions);
+  }
+  close_rounds(std::holds_alternative<Tick>(event), actions);
+  open_rounds(actions);
+  finish_if_over(actions);
+}
+
+void Machine::on(const IslandReady& event, std::vector<Action>& actions) {
+  membership_.add_island(event.island, now_, versions_, actions);
+  membership_.fill(now_, versions_, actions);
+}
+
+void Machine::on(const IslandLost& event, std::vector<Action>& actions) {
+  const std::optional<int> learner = membership_.remove_island(event.island);
+  if (learner) lose(*learner, actions);
+  membership_.fill(now_, versions_, actions);
+}
+
+void Machine::on(const Report& event, std::vector<Action>& actions) {
+  if (membership_.hear(event.learner, event.incarnation, now_, &event)) {
+    welcome(event.learner, actions);
+  }
+}
+
+void Machine::on(const Delivery& event, std::vector<Action>& actions) {
+  const auto discard = [&](const std::string& reason) {
+    actions.push_back(
+        Discard{event.learner, event.incarnation, event.round, event.fragment, reason});
+  };
+  if (!membership_.is_last_life(event.learner, event.incarnation)) {
+    discard("stale incarnation");
+    return;
+  }
+  const bool returned = membership_.hear(event.learner, event.incarnation, now_, nullptr);
+  const bool fragment_exists = event.fragment >= 0 && event.fragment < settings_.fragments;
+  const std::string refusal =
+      rounds_.take(event, fragment_exists ? versions_[event.fragment] : 0, last_opened_);
+  if (!refusal.empty()) {
+    discard(refusal);
+    if (!std::isfinite(event.norm) && refusal == "not finite") {
+      refresh(event.learner, event.incarnation, event.round, actions);
+    }
+  }
+  if (returned) welcome(event.learner, actions);
+}
+
+void Machine::on(const Merged& event, std::vector<Action>& actions) {
+  Round* round = rounds_.find(event.round);
+  if (round == nullptr || !round->merging) return;
+  const int fragment = round->fragment;
+  ++versions_[fragment];
+  for (int learner = 0; learner < static_cast<int>(round->answers.size()); ++learner) {
+    const Answer& answer = round->answers[learner];
+    if (answer.state == Answer::State::delivered && answer.weight > 0 &&
+        membership_.is_last_life(learner, answer.incarnation)) {
+      membership_.credit(learner, fragment, answer.at_tokens);
+    }
+  }
+  if (std::isfinite(event.seconds) && event.seconds >= 0) {
+    merge_seconds_ = merge_seconds_
+                         ? *merge_seconds_ + kMergeSecondsShare * (event.seconds - *merge_seconds_)
+                         : event.seconds;
+  }
+  rounds_.remember_norms(*round);
+  rounds_.remove(*round);
+  actions.push_back(Publish{event.round, fragment, versions_[fragment]});
+  count_closed(actions);
+}
+
+void Machine::on(const Tick&, std::vector<Action>& actions) {
+  silent_.clear();
+  expelled_.clear();
+  membership_.find_silent(now_, silent_, expelled_);
+  for (const int learner : silent_) rounds_.excuse(learner);
+  for (const int learner : expelled_) {
+    membership_.expel(learner, "no report for too long", actions);
+    lose(learner, actions);
+  }
+  if (!expelled_.empty()) membership_.fill(now_, versions_, actions);
+}
+
+void Machine::on(const StopRequested& event, std::vector<Action>&) {
+  if (phase_ == Phase::stopping) return;
+  phase_ = Phase::stopping;
+  stop_reason_ = event.reason;
+  membership_.freeze();
+  const Nanoseconds patience = to_nanoseconds(settings_.overlap * step_seconds_);
+  stop_deadline_ = now_ + std::min(patience, settings_.grace_cap);
+  for (Round& round : rounds_.all()) {
+    if (round.merging) continue;
+    round.deadline = std::min(round.deadline.value_or(stop_deadline_), stop_deadline_);
+  }
+}
+
+void Machine::on(const ScaleRequested& event, std::vector<Action>& actions) {
+  silent_.clear();
+  membership_.scale(event.learners, silent_, actions);
+  for (const int learner : silent_) rounds_.excuse(learner);
+  membership_.fill(now_, versions_, actions);
+}
+
+void Machine::lose(int learner, std::vector<Action>& actions) {
+  rounds_.drop_life(learner, membership_.views()[learner].incarnation, actions);
+  membership_.lose(learner);
+}
+
+void Machine::welcome(int learner, std::vector<Action>& actions) {
+  if (phase_ == Phase::stopping) return;
+  for (Round& round : rounds_.all()) {
+    if (round.merging || round.delivered >= quorum()) continue;
+    rounds_.invite(round, learner, membership_.views()[learner].incarnation, actions);
+  }
+}
+
+void Machine::start_draining(std::vector<Action>& actions) {
+  phase_ = Phase::draining;
+  membership_.freeze();
+  last_drained_ = last_opened_ + settings_.fragments;
+  actions.push_back(Pause{});
+}
+
+// K, or as many as there can be: no one joins any more while the last rounds are held.
+int Machine::quorum() const {
+  const int present = phase_ == Phase::draining ? membership_.active() : membership_.wanted();
+  return std::max(1, std::min(settings_.quorum, present));
+}
+
+void Machine::close_rounds(bool deadlines, std::vector<Action>& actions) {
+  for (std::size_t i = 0; i < rounds_.all().size();) {
+    if (save_is_due() && rounds_.merging() > 0) return;  // a checkpoint waits for the merges
+    Round& round = rounds_.all()[i];
+    if (round.merging || !is_due(round, deadlines, actions)) {
+      ++i;
+    } else if (phase_ == Phase::stopping && round.delivered < quorum()) {
+      rounds_.abandon(round, "stopping", actions);
+    } else if (rounds_.start_merge(round, actions)) {
+      ++i;
+    } else {
+      count_closed(actions);
+    }
+  }
+}
+
+// Whether the round waits for nobody any more; refuses outliers then.
+bool Machine::is_due(Round& round, bool deadlines, std::vector<Action>& actions) {
+  set_deadline(round);
+  if (round.waiting > 0 && !(deadlines && round.deadline && now_ >= *round.deadline)) return false;
+  for (const int learner : rounds_.refuse_outliers(round)) {
+    const int incarnation = round.answers[learner].incarnation;
+    actions.push_back(Discard{learner, incarnation, round.number, round.fragment, "outlier"});
+    refresh(learner, incarnation, round.number, actions);
+  }
+  if (phase_ == Phase::stopping || round.delivered >= quorum()) return true;
+  set_deadline(round);
+  if (round.waiting > 0) return false;
+  // No one else is asked while draining, nor again of those who were refused.
+  return phase_ == Phase::draining || round.delivered + round.refused >= quorum();
+}
+
+// What the learner sent for rounds up to its last Refresh was copied before it could take that in.
+void Machine::refresh(int learner, int incarnation, std::int64_t round,
+                      std::vector<Action>& actions) {
+  if (!membership_.is_current(learner, incarnation)) return;
+  if (learner >= static_cast<int>(refreshed_.size())) refreshed_.resize(learner + 1, 0);
+  if (round <= refreshed_[learner]) return;
+  refreshed_[learner] = last_opened_;
+  actions.push_back(Refresh{learner, incarnation});
+}
+
+// The grace window starts with the quorum, and ends when the quorum is lost.
+void Machine::set_deadline(Round& round) {
+  if (phase_ == Phase::stopping) return;
+  if (round.delivered < quorum()) {
+    round.deadline.reset();
+    return;
+  }
+  if (round.deadline) return;
+  const double quorum_seconds = static_cast<double>(now_ - round.opened) / kNanosecondsPerSecond;
+  const double slack =
+      settings_.overlap * step_seconds_ - quorum_seconds - merge_seconds_.value_or(0);
+  const double longest = static_cast<double>(settings_.grace_cap) / kNanosecondsPerSecond;
+  round.deadline = now_ + to_nanoseconds(std::clamp(settings_.grace * slack, 0.0, longest));
+}
+
+void Machine::count_closed(std::vector<Action>& actions) {
+  ++rounds_closed_;
+  save_if_due(actions);
+}
+
+bool Machine::save_is_due() const {
+  return rounds_closed_ - rounds_saved_ >= settings_.checkpoint_rounds;
+}
+
+void Machine::save_if_due(std::vector<Action>& actions) {
+  if (!save_is_due() || rounds_.merging() > 0) return;
+  rounds_saved_ = rounds_closed_;
+  actions.push_back(SaveGlobal{rounds_closed_});
+}
+
+bool Machine::has_room_for_round() const {
+  if (phase_ == Phase::draining && last_opened_ >= last_drained_) return false;
+  if (phase_ != Phase::running && phase_ != Phase::draining) return false;
+  return membership_.active() > 0 &&
+         static_cast<int>(rounds_.all().size()) < settings_.max_open_rounds &&
+         !rounds_.holds_fragment(static_cast<int>(last_opened_ % settings_.fragments));
+}
+
+// When a round that has room may open. Requires a known xi, except while draining.
+Nanoseconds Machine::next_opening() const {
+  if (phase_ == Phase::draining || !last_opening_) return now_;
+  return *last_opening_ + to_nanoseconds(settings_.interval * step_seconds_ / settings_.fragments);
+}
+
+void Machine::open_rounds(std::vector<Action>& actions) {
+  step_seconds_ = membership_.step_seconds();
+  while (has_room_for_round() && (phase_ == Phase::draining || step_seconds_ > 0) &&
+         now_ >= next_opening()) {
+    const auto& learners = membership_.views();
+    const int fragment = static_cast<int>(last_opened_ % settings_.fragments);
+    ++last_opened_;
+    last_opening_ = now_;
+    Round& round = rounds_.open(last_opened_, fragment, now_, static_cast<int>(learners.size()));
+    for (int learner = 0; learner < static_cast<int>(learners.size()); ++learner) {
+      if (learners[learner].state == LearnerState::active) {
+        rounds_.ask(round, learner, learners[learner].incarnation, actions);
+      }
+    }
+  }
+}
+
+void Machine::finish_if_over(std::vector<Action>& actions) {
+  if (phase_ == Phase::running || !rounds_.all().empty() || has_room_for_round()) return;
+  const bool suspects =
+      std::any_of(learners().begin(), learners().end(),
+                  [](const LearnerView& view) { return view.state == LearnerState::suspect; });
+  if (phase_ == Phase::draining && last_opened_ < last_drained_ && suspects) return;
+  actions.push_back(SaveGlobal{rounds_closed_});
+  if (phase_ == Phase::draining) {
+    actions.push_back(Finish{Outcome::complete, "all tokens are trained"});
+  } else {
+    actions.push_back(Finish{Outcome::stopped, stop_reason_});
+  }
+  phase_ = Phase::finished;
+}
+
+std::optional<Nanoseconds> Machine::next_wakeup() const {
+  if (phase_ == Phase::finished) return std::nullopt;
+  std::optional<Nanoseconds> earliest = membership_.next_check();
+  const auto consider = [&](Nanoseconds time) {
+    if (!earliest || time < *earliest) earliest = time;
+  };
+  if (has_room_for_round() && (phase_ == Phase::draining || step_seconds_ > 0)) {
+    consider(next_opening());
+  }
+  const bool held_back = save_is_due() && rounds_.merging() > 0;
+  for (const Round& round : rounds_.all()) {
+    if (round.deadline && !round.merging && !held_back) consider(*round.deadline);
+  }
+  return earliest;
+}
+
+}  // namespace archipelago::sync

@@ -1,0 +1,288 @@
+#include "sync/membership.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.h"
+
+namespace archipelago::sync {
+namespace {
+
+bool is_alive(LearnerState state) {
+  return state == LearnerState::joining || state == LearnerState::active ||
+         state == LearnerState::suspect;
+}
+
+}  // namespace
+
+Membership::Membership(const Settings& settings, const Restored& restored)
+    : settings_(settings),
+      wanted_(settings.learners),
+      homes_(settings.learners),
+      requested_(settings.spares) {
+  const std::size_t known = restored.incarnations.size();
+  if (restored.merged_tokens.size() != known * settings.fragments) {
+    throw Error(ExitCode::bad_data,
+                "the checkpoint's merged tokens do not fit its learners and this run's " +
+                    std::to_string(settings.fragments) +
+                    " fragments: resume with the options of the run that wrote it");
+  }
+  for (int learner = 0; learner < std::max<int>(settings.learners, static_cast<int>(known));
+       ++learner) {
+    add_learner(learner < settings.learners);
+    LearnerView& view = views_.back();
+    if (learner < static_cast<int>(known)) {
+      view.incarnation = restored.incarnations[learner];
+      const auto row = restored.merged_tokens.begin() +
+                       static_cast<std::ptrdiff_t>(learner) * settings.fragments;
+      view.merged_tokens.assign(row, row + settings.fragments);
+      set_tokens(learner, lasting_tokens(learner));
+    }
+    if (learner >= settings.learners) view.state = LearnerState::retired;
+  }
+}
+
+void Membership::add_learner(bool waits_for_home) {
+  LearnerView view;
+  view.merged_tokens.assign(settings_.fragments, 0);
+  views_.push_back(std::move(view));
+  Life life;
+  life.waits_for_home = waits_for_home;
+  lives_.push_back(std::move(life));
+}
+
+Membership::Island& Membership::island_at(int island) {
+  if (island >= static_cast<int>(islands_.size())) islands_.resize(island + 1);
+  return islands_[island];
+}
+
+void Membership::add_island(int island, Nanoseconds now, const std::vector<std::int32_t>& clock,
+                            std::vector<Action>& actions) {
+  Island& it = island_at(island);
+  if (it.state == IslandState::unseen && island >= homes_) requested_ = std::max(requested_ - 1, 0);
+  if (it.state != IslandState::unseen && it.state != IslandState::leaving) return;
+  if (!frozen_ && island < homes_ && lives_[island].waits_for_home) {
+    assign(island, island, now, clock, actions);
+    return;
+  }
+  it.state = IslandState::spare;
+  it.learner = -1;
+  spares_.insert(std::lower_bound(spares_.begin(), spares_.end(), island), island);
+}
+
+std::optional<int> Membership::remove_island(int island) {
+  Island& it = island_at(island);
+  const Island before = it;
+  it = {IslandState::lost, -1};
+  if (before.state == IslandState::spare) std::erase(spares_, island);
+  if (before.state == IslandState::unseen) {
+    if (island < homes_) {
+      lives_[island].waits_for_home = false;
+    } else {
+      requested_ = std::max(requested_ - 1, 0);
+    }
+  }
+  if (before.state == IslandState::playing) return before.learner;
+  return std::nullopt;
+}
+
+void Membership::lose(int learner) {
+  set_state(learner, LearnerState::lost);
+  views_[learner].island = -1;
+  ++losses_;
+}
+
+void Membership::find_silent(Nanoseconds now, std::vector<int>& silent,
+                             std::vector<int>& expelled) {
+  if (!next_check_ || now < *next_check_) return;
+  next_check_.reset();
+  for (int learner = 0; learner < static_cast<int>(views_.size()); ++learner) {
+    const LearnerView& view = views_[learner];
+    if (!is_alive(view.state)) continue;
+    const Nanoseconds silence = now - view.last_report;
+    if (silence >= settings_.expel_after) {
+      expelled.push_back(learner);
+      continue;
+    }
+    if (view.state != LearnerState::suspect && silence >= settings_.suspect_after) {
+      set_state(learner, LearnerState::suspect);
+      silent.push_back(learner);
+    }
+    watch(view.last_report + (view.state == LearnerState::suspect
+                                  ? settings_.expel_after
+                                  : std::min(settings_.suspect_after, settings_.expel_after)));
+  }
+}
+
+void Membership::watch(Nanoseconds deadline) {
+  if (!next_check_ || deadline < *next_check_) next_check_ = deadline;
+}
+
+void Membership::expel(int learner, const std::string& reason, std::vector<Action>& actions) {
+  const LearnerView& view = views_[learner];
+  island_at(view.island) = {IslandState::leaving, -1};
+  actions.push_back(Expel{view.island, learner, view.incarnation, reason});
+}
+
+void Membership::scale(int learners, std::vector<int>& retired, std::vector<Action>& actions) {
+  wanted_ = std::max(learners, 1);
+  for (int learner = wanted_; learner < static_cast<int>(views_.size()); ++learner) {
+    LearnerView& view = views_[learner];
+    if (is_alive(view.state)) {
+      actions.push_back(Retire{view.island, learner, view.incarnation});
+      island_at(view.island) = {IslandState::leaving, -1};
+      retired.push_back(learner);
+    }
+    set_state(learner, LearnerState::retired);
+    view.island = -1;
+    lives_[learner].waits_for_home = false;
+  }
+  while (static_cast<int>(views_.size()) < wanted_) add_learner(false);
+  for (int learner = 0; learner < wanted_; ++learner) {
+    if (views_[learner].state == LearnerState::retired) set_state(learner, LearnerState::vacant);
+  }
+}
+
+bool Membership::is_open(int learner) const {
+  const LearnerState state = views_[learner].state;
+  return (state == LearnerState::lost || state == LearnerState::vacant) &&
+         !lives_[learner].waits_for_home;
+}
+
+void Membership::fill(Nanoseconds now, const std::vector<std::int32_t>& clock,
+                      std::vector<Action>& actions) {
+  if (frozen_) return;
+  int unfilled = 0;
+  for (int learner = 0; learner < wanted_; ++learner) {
+    if (!is_open(learner)) continue;
+    if (spares_.empty()) {
+      ++unfilled;
+      continue;
+    }
+    const int island = spares_.front();
+    spares_.erase(spares_.begin());
+    assign(learner, island, now, clock, actions);
+  }
+  const int coming = static_cast<int>(spares_.size()) + requested_;
+  const int lacking = settings_.spares + unfilled - coming;
+  if (lacking > 0) {
+    requested_ += lacking;
+    actions.push_back(Refill{lacking});
+  }
+}
+
+void Membership::assign(int learner, int island, Nanoseconds now,
+                        const std::vector<std::int32_t>& clock, std::vector<Action>& actions) {
+  island_at(island) = {IslandState::playing, learner};
+  Life& life = lives_[learner];
+  life.rejoining = life.had_life;
+  life.had_life = true;
+  life.waits_for_home = false;
+  life.joined = false;
+  life.reported = false;
+  life.target = clock;
+  set_state(learner, LearnerState::joining);
+  set_tokens(learner, lasting_tokens(learner));
+  LearnerView& view = views_[learner];
+  view.island = island;
+  ++view.incarnation;
+  view.step = view.tokens / settings_.batch_tokens;
+  view.step_seconds = 0;
+  view.last_report = now;
+  watch(now + std::min(settings_.suspect_after, settings_.expel_after));
+  actions.push_back(Assign{island, learner, view.incarnation, view.tokens});
+  actions.push_back(Refresh{learner, view.incarnation});
+}
+
+std::int64_t Membership::lasting_tokens(int learner) const {
+  const auto& merged = views_[learner].merged_tokens;
+  const std::int64_t sum = std::accumulate(merged.begin(), merged.end(), std::int64_t{0});
+  const std::int64_t mean = sum / settings_.fragments;
+  return mean - mean % settings_.batch_tokens;
+}
+
+void Membership::set_tokens(int learner, std::int64_t tokens) {
+  total_tokens_ += tokens - views_[learner].tokens;
+  views_[learner].tokens = tokens;
+}
+
+void Membership::set_state(int learner, LearnerState state) {
+  LearnerState& current = views_[learner].state;
+  active_ += (state == LearnerState::active) - (current == LearnerState::active);
+  if (current != state) step_seconds_stale_ = true;
+  current = state;
+}
+
+bool Membership::is_current(int learner, int incarnation) const {
+  return learner >= 0 && learner < static_cast<int>(views_.size()) &&
+         views_[learner].incarnation == incarnation && is_alive(views_[learner].state);
+}
+
+bool Membership::is_last_life(int learner, int incarnation) const {
+  return is_current(learner, incarnation) ||
+         (learner >= 0 && learner < static_cast<int>(views_.size()) &&
+          views_[learner].incarnation == incarnation &&
+          views_[learner].state == LearnerState::retired);
+}
+
+bool Membership::hear(int learner, int incarnation, Nanoseconds now, const Report* report) {
+  if (!is_current(learner, incarnation)) return false;
+  views_[learner].last_report = now;
+  if (report != nullptr) take_report(learner, *report);
+  Life& life = lives_[learner];
+  const LearnerState before = views_[learner].state;
+  if (!life.joined) {
+    const bool holds_all =
+        report != nullptr && report->held.size() == life.target.size() &&
+        std::equal(life.target.begin(), life.target.end(), report->held.begin(),
+                   [](std::int32_t target, std::int32_t held) { return held >= target; });
+    if (!holds_all) {
+      if (before == LearnerState::suspect) set_state(learner, LearnerState::joining);
+      return false;
+    }
+    life.joined = true;
+    rejoins_ += life.rejoining;
+  }
+  set_state(learner, LearnerState::active);
+  return before != LearnerState::active;
+}
+
+void Membership::take_report(int learner, const Report& report) {
+  LearnerView& view = views_[learner];
+  Life& life = lives_[learner];
+  if (life.reported && report.step < view.step) return;  // overtaken by a later one
+  life.reported = true;
+  view.step = report.step;
+  set_tokens(learner, report.tokens);
+  if (std::isfinite(report.step_seconds) && report.step_seconds != view.step_seconds) {
+    view.step_seconds = report.step_seconds;
+    step_seconds_stale_ = true;
+  }
+  view.loss = report.loss;
+}
+
+void Membership::credit(int learner, int fragment, std::int64_t at_tokens) {
+  views_[learner].merged_tokens[fragment] = at_tokens;
+}
+
+double Membership::step_seconds() {
+  if (!step_seconds_stale_) return step_seconds_;
+  step_seconds_stale_ = false;
+  scratch_.clear();
+  for (const LearnerView& view : views_) {
+    if (view.state == LearnerState::active && view.step_seconds > 0) {
+      scratch_.push_back(view.step_seconds);
+    }
+  }
+  if (scratch_.empty()) return step_seconds_;
+  const auto middle = scratch_.begin() + static_cast<std::ptrdiff_t>(scratch_.size() / 2);
+  std::nth_element(scratch_.begin(), middle, scratch_.end());
+  step_seconds_ = *middle;
+  if (scratch_.size() % 2 == 0) {
+    step_seconds_ = (step_seconds_ + *std::max_element(scratch_.begin(), middle)) / 2;
+  }
+  return step_seconds_;
+}
+
+}  // namespace archipelago::sync

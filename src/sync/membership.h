@@ -1,0 +1,131 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sync/messages.h"
+
+namespace archipelago::sync {
+
+enum class LearnerState {
+  vacant,   // waits for an island
+  joining,  // has an island, does not hold every fragment yet: weight 0
+  active,   // counts
+  suspect,  // no report for suspect_after: not asked, not waited for
+  lost,     // its island died or was expelled, and no spare was there to take its place
+  retired,  // left on request
+};
+
+struct LearnerView {
+  LearnerState state = LearnerState::vacant;
+  int island = -1;
+  int incarnation = -1;
+  std::int64_t step = 0;
+  std::int64_t tokens = 0;
+  double step_seconds = 0;
+  double loss = 0;
+  Nanoseconds last_report = 0;
+  // For each fragment: tokens of this learner id at its last contribution that was merged. Their
+  // mean is what of its work lives on in Theta: the next life goes on from there.
+  std::vector<std::int64_t> merged_tokens;
+};
+
+// Who plays which learner: islands, spares, lives, silence. Part of Machine.
+class Membership {
+ public:
+  Membership(const Settings& settings, const Restored& restored);
+
+  // An idle island: the home of its learner, or a spare. `clock`: the versions that a joiner must
+  // hold before it counts.
+  void add_island(int island, Nanoseconds now, const std::vector<std::int32_t>& clock,
+                  std::vector<Action>& actions);
+
+  // The island is gone for good. Returns the learner that it played, which is to be lost().
+  std::optional<int> remove_island(int island);
+
+  // The learner has no island any more (died or expelled).
+  void lose(int learner);
+
+  // Learners that were silent for too long by `now`: turns them into suspects and appends them to
+  // `silent`, or to `expelled` when they are to be lost.
+  void find_silent(Nanoseconds now, std::vector<int>& silent, std::vector<int>& expelled);
+
+  // Lets the learner go: its island comes back as a spare when it says IslandReady.
+  void expel(int learner, const std::string& reason, std::vector<Action>& actions);
+
+  // Changes M. Appends the learners that retire to `retired`.
+  void scale(int learners, std::vector<int>& retired, std::vector<Action>& actions);
+
+  // Gives spares to learner ids that have no island, then asks for what the pool lacks. No island
+  // is given away after freeze().
+  void fill(Nanoseconds now, const std::vector<std::int32_t>& clock, std::vector<Action>& actions);
+  void freeze() { frozen_ = true; }
+
+  // A sign of life of this incarnation. Returns whether the learner became active by it; false also
+  // for one that is stale. `report`: null for a delivery.
+  bool hear(int learner, int incarnation, Nanoseconds now, const Report* report);
+
+  bool is_current(int learner, int incarnation) const;    // a living learner's present life
+  bool is_last_life(int learner, int incarnation) const;  // the same, or of one that has retired
+  void credit(int learner, int fragment, std::int64_t at_tokens);
+
+  // Median recent seconds a step over active learners (xi); the last one known while none is.
+  double step_seconds();
+
+  const std::vector<LearnerView>& views() const { return views_; }
+  int wanted() const { return wanted_; }
+  int active() const { return active_; }
+  std::int64_t total_tokens() const { return total_tokens_; }
+  int losses() const { return losses_; }
+  int rejoins() const { return rejoins_; }
+  // No learner is too silent before this time; nothing: nobody is being watched.
+  std::optional<Nanoseconds> next_check() const { return next_check_; }
+
+ private:
+  enum class IslandState { unseen, spare, playing, leaving, lost };
+  struct Island {
+    IslandState state = IslandState::unseen;
+    int learner = -1;
+  };
+  // What LearnerView does not show of a learner's present life.
+  struct Life {
+    bool waits_for_home = false;  // its home island has neither come nor been lost
+    bool had_life = false;        // in this run
+    bool rejoining = false;       // not its first life, and not active yet
+    bool joined = false;          // held everything once: active when heard again
+    bool reported = false;
+    std::vector<std::int32_t> target;  // the clock when it was assigned
+  };
+
+  Island& island_at(int island);
+  bool is_open(int learner) const;
+  void assign(int learner, int island, Nanoseconds now, const std::vector<std::int32_t>& clock,
+              std::vector<Action>& actions);
+  void set_state(int learner, LearnerState state);
+  void set_tokens(int learner, std::int64_t tokens);
+  std::int64_t lasting_tokens(int learner) const;
+  void take_report(int learner, const Report& report);
+  void watch(Nanoseconds deadline);
+  void add_learner(bool waits_for_home);
+
+  Settings settings_;
+  std::vector<LearnerView> views_;
+  std::vector<Life> lives_;
+  std::vector<Island> islands_;
+  std::vector<int> spares_;  // ascending
+  int wanted_;
+  int homes_;          // learners that have a home island of their number
+  int requested_ = 0;  // islands that are to come: initial spares and refills
+  bool frozen_ = false;
+  int active_ = 0;
+  std::int64_t total_tokens_ = 0;
+  int losses_ = 0;
+  int rejoins_ = 0;
+  std::optional<Nanoseconds> next_check_;
+  bool step_seconds_stale_ = true;
+  double step_seconds_ = 0;
+  std::vector<double> scratch_;
+};
+
+}  // namespace archipelago::sync

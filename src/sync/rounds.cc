@@ -1,0 +1,206 @@
+#include "sync/rounds.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace archipelago::sync {
+namespace {
+
+constexpr int kPeersForMedian = 2;  // others in the round
+constexpr std::size_t kMergesForMedian = 3;
+constexpr std::size_t kNormsKept = 8;
+
+}  // namespace
+
+Rounds::Rounds(const Settings& settings) : settings_(settings), recent_norms_(settings.fragments) {}
+
+Round& Rounds::open(std::int64_t number, int fragment, Nanoseconds now, int learners) {
+  if (unused_.empty()) {
+    rounds_.emplace_back();
+  } else {
+    rounds_.push_back(std::move(unused_.back()));
+    unused_.pop_back();
+  }
+  Round& round = rounds_.back();
+  round.number = number;
+  round.fragment = fragment;
+  round.opened = now;
+  round.merging = false;
+  round.deadline.reset();
+  round.answers.assign(learners, Answer{});
+  round.waiting = round.delivered = round.refused = 0;
+  return round;
+}
+
+void Rounds::ask(Round& round, int learner, int incarnation, std::vector<Action>& actions) {
+  if (learner >= static_cast<int>(round.answers.size())) round.answers.resize(learner + 1);
+  round.answers[learner] = Answer{Answer::State::waiting, incarnation};
+  ++round.waiting;
+  actions.push_back(Ask{learner, incarnation, round.number, round.fragment});
+}
+
+void Rounds::invite(Round& round, int learner, int incarnation, std::vector<Action>& actions) {
+  const bool known = learner < static_cast<int>(round.answers.size()) &&
+                     round.answers[learner].state != Answer::State::not_asked;
+  if (!known) {
+    ask(round, learner, incarnation, actions);
+  } else if (round.answers[learner].state == Answer::State::gone) {
+    round.answers[learner].state = Answer::State::waiting;
+    ++round.waiting;
+  }
+}
+
+void Rounds::excuse(int learner) {
+  for (Round& round : rounds_) {
+    if (learner >= static_cast<int>(round.answers.size())) continue;
+    Answer& answer = round.answers[learner];
+    if (answer.state != Answer::State::waiting) continue;
+    answer.state = Answer::State::gone;
+    --round.waiting;
+  }
+}
+
+void Rounds::drop_life(int learner, int incarnation, std::vector<Action>& actions) {
+  excuse(learner);
+  for (Round& round : rounds_) {
+    if (round.merging || learner >= static_cast<int>(round.answers.size())) continue;
+    Answer& answer = round.answers[learner];
+    if (answer.state == Answer::State::delivered) {
+      --round.delivered;
+      actions.push_back(
+          Discard{learner, incarnation, round.number, round.fragment, "learner lost"});
+    }
+    if (answer.state == Answer::State::refused) --round.refused;
+    answer = Answer{};
+  }
+}
+
+std::string Rounds::take(const Delivery& delivery, std::int32_t version, std::int64_t last_opened) {
+  Round* round = find(delivery.round);
+  if (round == nullptr) return delivery.round > last_opened ? "not asked" : "late";
+  if (delivery.learner >= static_cast<int>(round->answers.size())) return "not asked";
+  Answer& answer = round->answers[delivery.learner];
+  if (answer.state == Answer::State::not_asked || answer.incarnation != delivery.incarnation) {
+    return "not asked";
+  }
+  if (answer.state == Answer::State::delivered || answer.state == Answer::State::refused) {
+    return "duplicate";
+  }
+  if (round->merging) return "late";
+  if (answer.state == Answer::State::waiting) --round->waiting;
+  answer.state = Answer::State::refused;
+  ++round->refused;
+  if (delivery.fragment != round->fragment) return "wrong fragment";
+  if (delivery.base_version > version) return "base newer than the clock";
+  if (delivery.steps < 0 || delivery.tokens < 0) return "negative counters";
+  if (!std::isfinite(delivery.norm)) return "not finite";
+  answer.state = Answer::State::delivered;
+  --round->refused;
+  ++round->delivered;
+  const double tokens = static_cast<double>(delivery.tokens);
+  answer.weight = delivery.steps == 0 ? 0 : tokens * (tokens / static_cast<double>(delivery.steps));
+  answer.norm = delivery.norm;
+  answer.at_tokens = delivery.at_tokens;
+  return {};
+}
+
+double Rounds::median(std::vector<double>& values) const {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+const std::vector<int>& Rounds::refuse_outliers(Round& round) {
+  outliers_.clear();
+  if (settings_.outlier <= 0) return outliers_;
+  const std::vector<double>& history = recent_norms_[round.fragment];
+  for (int learner = 0; learner < static_cast<int>(round.answers.size()); ++learner) {
+    const Answer& answer = round.answers[learner];
+    if (answer.state != Answer::State::delivered || answer.weight == 0) continue;
+    scratch_.clear();
+    for (int other = 0; other < static_cast<int>(round.answers.size()); ++other) {
+      const Answer& peer = round.answers[other];
+      if (other != learner && peer.state == Answer::State::delivered && peer.weight > 0) {
+        scratch_.push_back(peer.norm);
+      }
+    }
+    if (scratch_.size() < kPeersForMedian) {
+      if (history.size() < kMergesForMedian) continue;
+      scratch_ = history;
+    }
+    const double usual = median(scratch_);
+    if (usual > 0 && answer.norm > settings_.outlier * usual) outliers_.push_back(learner);
+  }
+  for (const int learner : outliers_) {
+    round.answers[learner].state = Answer::State::refused;
+    --round.delivered;
+    ++round.refused;
+  }
+  return outliers_;
+}
+
+void Rounds::abandon(Round& round, const std::string& reason, std::vector<Action>& actions) {
+  for (int learner = 0; learner < static_cast<int>(round.answers.size()); ++learner) {
+    const Answer& answer = round.answers[learner];
+    if (answer.state != Answer::State::delivered) continue;
+    actions.push_back(Discard{learner, answer.incarnation, round.number, round.fragment, reason});
+  }
+  remove(round);
+}
+
+bool Rounds::start_merge(Round& round, std::vector<Action>& actions) {
+  Merge merge{round.number, round.fragment, {}};
+  for (int learner = 0; learner < static_cast<int>(round.answers.size()); ++learner) {
+    const Answer& answer = round.answers[learner];
+    if (answer.state != Answer::State::delivered) continue;
+    if (answer.weight > 0) {
+      merge.contributions.push_back({learner, answer.incarnation, answer.weight});
+    } else {
+      actions.push_back(
+          Discard{learner, answer.incarnation, round.number, round.fragment, "nothing new"});
+    }
+  }
+  if (merge.contributions.empty()) {
+    remove(round);
+    return false;
+  }
+  round.merging = true;
+  round.deadline.reset();
+  ++merging_;
+  actions.push_back(std::move(merge));
+  return true;
+}
+
+void Rounds::remember_norms(const Round& round) {
+  scratch_.clear();
+  for (const Answer& answer : round.answers) {
+    if (answer.state == Answer::State::delivered && answer.weight > 0) {
+      scratch_.push_back(answer.norm);
+    }
+  }
+  std::vector<double>& history = recent_norms_[round.fragment];
+  if (history.size() == kNormsKept) history.erase(history.begin());
+  history.push_back(median(scratch_));
+}
+
+void Rounds::remove(const Round& round) {
+  merging_ -= round.merging;
+  const auto place = rounds_.begin() + (&round - rounds_.data());
+  unused_.push_back(std::move(*place));
+  rounds_.erase(place);
+}
+
+Round* Rounds::find(std::int64_t number) {
+  for (Round& round : rounds_) {
+    if (round.number == number) return &round;
+  }
+  return nullptr;
+}
+
+bool Rounds::holds_fragment(int fragment) const {
+  return std::any_of(rounds_.begin(), rounds_.end(),
+                     [&](const Round& round) { return round.fragment == fragment; });
+}
+
+}  // namespace archipelago::sync

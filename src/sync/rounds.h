@@ -1,0 +1,97 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sync/messages.h"
+
+namespace archipelago::sync {
+
+// One learner's part in a round.
+struct Answer {
+  enum class State {
+    not_asked,
+    waiting,    // asked and waited for
+    gone,       // asked, no longer waited for
+    delivered,  // its data is held for the merge
+    refused,    // answered with what cannot be merged
+  };
+  State state = State::not_asked;
+  int incarnation = -1;
+  double weight = 0;
+  double norm = 0;
+  std::int64_t at_tokens = 0;
+};
+
+// One merge of one fragment, from Ask to Merged.
+struct Round {
+  std::int64_t number = 0;
+  int fragment = 0;
+  Nanoseconds opened = 0;
+  bool merging = false;
+  std::optional<Nanoseconds> deadline;  // set when the quorum is reached: the grace window's end
+  std::vector<Answer> answers;          // by learner id
+  int waiting = 0;                      // answers in state waiting
+  int delivered = 0;                    // answers in state delivered
+  int refused = 0;                      // answers in state refused
+};
+
+// The rounds that are open or being merged, and what learners have given to them. Part of Machine.
+class Rounds {
+ public:
+  explicit Rounds(const Settings& settings);
+
+  Round& open(std::int64_t number, int fragment, Nanoseconds now, int learners);
+  void ask(Round& round, int learner, int incarnation, std::vector<Action>& actions);
+
+  // A learner that counts (again) while the round lacks its quorum is asked, or, where it has been
+  // asked already, waited for again.
+  void invite(Round& round, int learner, int incarnation, std::vector<Action>& actions);
+
+  // The learner is not waited for any more.
+  void excuse(int learner);
+
+  // The learner's life is over: what it gave to open rounds is dropped.
+  void drop_life(int learner, int incarnation, std::vector<Action>& actions);
+
+  // Takes the delivery into its open round, or refuses it. `version`: the clock of its fragment.
+  // Returns why it is refused; empty: taken.
+  std::string take(const Delivery& delivery, std::int32_t version, std::int64_t last_opened);
+
+  // Learners of the round whose norm is `settings.outlier` times the median norm of the others in
+  // the round, where there are two or more, else of recent merges of this fragment, where there are
+  // three or more. Marks them as refused. The result lives until the next call.
+  const std::vector<int>& refuse_outliers(Round& round);
+
+  // Ends a round without a merge: what was delivered is dropped for this reason.
+  void abandon(Round& round, const std::string& reason, std::vector<Action>& actions);
+
+  // Turns an open round into a Merge of what has weight and drops the rest. Returns whether
+  // anything has weight; if not, the round is over.
+  bool start_merge(Round& round, std::vector<Action>& actions);
+
+  // Remembers the norms of a merge for refuse_outliers().
+  void remember_norms(const Round& round);
+
+  void remove(const Round& round);
+  Round* find(std::int64_t number);
+  bool holds_fragment(int fragment) const;
+  std::vector<Round>& all() { return rounds_; }
+  const std::vector<Round>& all() const { return rounds_; }
+  int merging() const { return merging_; }
+
+ private:
+  double median(std::vector<double>& values) const;
+
+  Settings settings_;
+  std::vector<Round> rounds_;  // in the order in which they were opened
+  std::vector<Round> unused_;  // keeps the memory of removed rounds
+  int merging_ = 0;
+  // For each fragment, the median norm of its latest merges, the newest last.
+  std::vector<std::vector<double>> recent_norms_;
+  std::vector<double> scratch_;
+  std::vector<int> outliers_;
+};
+
+}  // namespace archipelago::sync

@@ -1,0 +1,275 @@
+#include "sync/tape.h"
+
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+
+#include "core/checksum.h"
+#include "core/error.h"
+
+namespace archipelago::sync {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename Struct, typename Value>
+struct Field {
+  const char* name;
+  Value Struct::*member;
+};
+
+template <typename Struct, typename Value>
+constexpr Field<Struct, Value> field(const char* name, Value Struct::*member) {
+  return {name, member};
+}
+
+// The name of a struct on the tape and its fields, in order.
+template <typename T>
+struct Layout;
+
+#define ARCHIPELAGO_LAYOUT(type, tape_name, ...)                  \
+  template <>                                                     \
+  struct Layout<type> {                                           \
+    using Type = type;                                            \
+    static constexpr const char* kName = tape_name;               \
+    static constexpr auto kFields = std::make_tuple(__VA_ARGS__); \
+  }
+#define ARCHIPELAGO_FIELD(name) field(#name, &Type::name)
+
+ARCHIPELAGO_LAYOUT(Settings, "settings", ARCHIPELAGO_FIELD(learners), ARCHIPELAGO_FIELD(fragments),
+                   ARCHIPELAGO_FIELD(interval), ARCHIPELAGO_FIELD(overlap),
+                   ARCHIPELAGO_FIELD(quorum), ARCHIPELAGO_FIELD(grace),
+                   ARCHIPELAGO_FIELD(grace_cap), ARCHIPELAGO_FIELD(suspect_after),
+                   ARCHIPELAGO_FIELD(expel_after), ARCHIPELAGO_FIELD(outlier),
+                   ARCHIPELAGO_FIELD(max_open_rounds), ARCHIPELAGO_FIELD(spares),
+                   ARCHIPELAGO_FIELD(token_budget), ARCHIPELAGO_FIELD(batch_tokens),
+                   ARCHIPELAGO_FIELD(checkpoint_rounds));
+ARCHIPELAGO_LAYOUT(Restored, "restored", ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(versions),
+                   ARCHIPELAGO_FIELD(incarnations), ARCHIPELAGO_FIELD(merged_tokens));
+
+ARCHIPELAGO_LAYOUT(IslandReady, "island_ready", ARCHIPELAGO_FIELD(island));
+ARCHIPELAGO_LAYOUT(IslandLost, "island_lost", ARCHIPELAGO_FIELD(island), ARCHIPELAGO_FIELD(reason));
+ARCHIPELAGO_LAYOUT(Report, "report", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO_FIELD(incarnation),
+                   ARCHIPELAGO_FIELD(step), ARCHIPELAGO_FIELD(tokens),
+                   ARCHIPELAGO_FIELD(step_seconds), ARCHIPELAGO_FIELD(loss),
+                   ARCHIPELAGO_FIELD(held));
+ARCHIPELAGO_LAYOUT(Delivery, "delivery", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO_FIELD(incarnation),
+                   ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(fragment),
+                   ARCHIPELAGO_FIELD(base_version), ARCHIPELAGO_FIELD(steps),
+                   ARCHIPELAGO_FIELD(tokens), ARCHIPELAGO_FIELD(at_tokens),
+                   ARCHIPELAGO_FIELD(norm));
+ARCHIPELAGO_LAYOUT(Merged, "merged", ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(seconds));
+ARCHIPELAGO_LAYOUT(Tick, "tick");
+ARCHIPELAGO_LAYOUT(StopRequested, "stop_requested", ARCHIPELAGO_FIELD(reason));
+ARCHIPELAGO_LAYOUT(ScaleRequested, "scale_requested", ARCHIPELAGO_FIELD(learners));
+
+ARCHIPELAGO_LAYOUT(Assign, "assign", ARCHIPELAGO_FIELD(island), ARCHIPELAGO_FIELD(learner),
+                   ARCHIPELAGO_FIELD(incarnation), ARCHIPELAGO_FIELD(tokens));
+ARCHIPELAGO_LAYOUT(Refresh, "refresh", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO_FIELD(incarnation));
+ARCHIPELAGO_LAYOUT(Ask, "ask", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO_FIELD(incarnation),
+                   ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(fragment));
+ARCHIPELAGO_LAYOUT(Contribution, "contribution", ARCHIPELAGO_FIELD(learner),
+                   ARCHIPELAGO_FIELD(incarnation), ARCHIPELAGO_FIELD(weight));
+ARCHIPELAGO_LAYOUT(Merge, "merge", ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(fragment),
+                   ARCHIPELAGO_FIELD(contributions));
+ARCHIPELAGO_LAYOUT(Publish, "publish", ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(fragment),
+                   ARCHIPELAGO_FIELD(version));
+ARCHIPELAGO_LAYOUT(Discard, "discard", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO_FIELD(incarnation),
+                   ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(fragment),
+                   ARCHIPELAGO_FIELD(reason));
+ARCHIPELAGO_LAYOUT(Expel, "expel", ARCHIPELAGO_FIELD(island), ARCHIPELAGO_FIELD(learner),
+                   ARCHIPELAGO_FIELD(incarnation), ARCHIPELAGO_FIELD(reason));
+ARCHIPELAGO_LAYOUT(Retire, "retire", ARCHIPELAGO_FIELD(island), ARCHIPELAGO_FIELD(learner),
+                   ARCHIPELAGO_FIELD(incarnation));
+ARCHIPELAGO_LAYOUT(Pause, "pause");
+ARCHIPELAGO_LAYOUT(SaveGlobal, "save_global", ARCHIPELAGO_FIELD(round));
+ARCHIPELAGO_LAYOUT(Refill, "refill", ARCHIPELAGO_FIELD(islands));
+ARCHIPELAGO_LAYOUT(Finish, "finish", ARCHIPELAGO_FIELD(outcome), ARCHIPELAGO_FIELD(reason));
+
+#undef ARCHIPELAGO_FIELD
+#undef ARCHIPELAGO_LAYOUT
+
+constexpr const char* kOutcomes[] = {"complete", "stopped", "no_learners"};
+
+[[noreturn]] void fail(const std::string& problem) {
+  throw Error(ExitCode::bad_data, "event tape: " + problem);
+}
+
+// ---- Values
+// ----------------------------------------------------------------------------------------
+
+Json encode_value(double value) {
+  if (std::isfinite(value)) return value;
+  return to_hex(std::bit_cast<std::uint64_t>(value));
+}
+template <typename Integer>
+requires std::is_integral_v<Integer> Json encode_value(Integer value) { return value; }
+Json encode_value(const std::string& value) { return value; }
+Json encode_value(Outcome value) { return kOutcomes[static_cast<int>(value)]; }
+
+template <typename Element>
+Json encode_value(const std::vector<Element>& values);
+Json encode_value(const Contribution& value);
+
+template <typename Struct>
+void encode_fields(const Struct& value, Json& object) {
+  std::apply(
+      [&](const auto&... fields) {
+        ((object[fields.name] = encode_value(value.*fields.member)), ...);
+      },
+      Layout<Struct>::kFields);
+}
+
+Json encode_value(const Contribution& value) {
+  Json object = Json::object();
+  encode_fields(value, object);
+  return object;
+}
+template <typename Element>
+Json encode_value(const std::vector<Element>& values) {
+  Json array = Json::array();
+  for (const Element& value : values) array.push_back(encode_value(value));
+  return array;
+}
+
+void decode_value(const Json& json, double& value) {
+  if (json.is_number()) {
+    value = json.get<double>();
+    return;
+  }
+  const std::string text = json.is_string() ? json.get<std::string>() : std::string();
+  if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    fail("a number is " + json.dump());
+  }
+  value = std::bit_cast<double>(static_cast<std::uint64_t>(std::stoull(text, nullptr, 16)));
+}
+template <typename Integer>
+requires std::is_integral_v<Integer>
+void decode_value(const Json& json, Integer& value) {
+  if (!json.is_number_integer()) fail("an integer is " + json.dump());
+  const auto wide = json.get<std::int64_t>();
+  value = static_cast<Integer>(wide);
+  if (value != wide) fail("an integer is out of range: " + json.dump());
+}
+void decode_value(const Json& json, std::string& value) {
+  if (!json.is_string()) fail("a text is " + json.dump());
+  value = json.get<std::string>();
+}
+void decode_value(const Json& json, Outcome& value) {
+  for (int i = 0; i < 3; ++i) {
+    if (json == kOutcomes[i]) {
+      value = static_cast<Outcome>(i);
+      return;
+    }
+  }
+  fail("no outcome is called " + json.dump());
+}
+
+template <typename Struct>
+void decode_fields(const Json& object, Struct& value);
+template <typename Element>
+void decode_value(const Json& json, std::vector<Element>& values);
+
+void decode_value(const Json& json, Contribution& value) { decode_fields(json, value); }
+template <typename Element>
+void decode_value(const Json& json, std::vector<Element>& values) {
+  if (!json.is_array()) fail("a list is " + json.dump());
+  values.clear();
+  for (const Json& element : json) decode_value(element, values.emplace_back());
+}
+
+const Json& member(const Json& object, const char* name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  if (!object.is_object() || found == object.end()) {
+    fail(std::string(name) + " is missing in " + object.dump());
+  }
+  return *found;
+}
+
+template <typename Struct>
+void decode_fields(const Json& object, Struct& value) {
+  std::apply(
+      [&](const auto&... fields) {
+        (decode_value(member(object, fields.name), value.*fields.member), ...);
+      },
+      Layout<Struct>::kFields);
+}
+
+// ---- Events and actions
+// ----------------------------------------------------------------------------
+
+template <typename... Types>
+Json encode_variant(const std::variant<Types...>& variant) {
+  return std::visit(
+      [](const auto& value) {
+        using Struct = std::decay_t<decltype(value)>;
+        Json object = {{"type", Layout<Struct>::kName}};
+        encode_fields(value, object);
+        return object;
+      },
+      variant);
+}
+
+template <typename Variant, typename Struct>
+bool decode_if(const std::string& type, const Json& object, Variant& variant) {
+  if (type != Layout<Struct>::kName) return false;
+  Struct value{};
+  decode_fields(object, value);
+  variant = std::move(value);
+  return true;
+}
+
+template <typename... Types>
+void decode_variant(const Json& object, std::variant<Types...>& variant) {
+  std::string type;
+  decode_value(member(object, "type"), type);
+  const bool known = (decode_if<std::variant<Types...>, Types>(type, object, variant) || ...);
+  if (!known) fail("nothing is called \"" + type + "\"");
+}
+
+Json parse(std::string_view line) {
+  try {
+    return Json::parse(line);
+  } catch (const Json::exception&) {
+    fail("a line is cut off or no JSON: " + std::string(line.substr(0, 80)));
+  }
+}
+
+}  // namespace
+
+std::string encode_start(const TapeStart& start) {
+  Json object = {{"settings", Json::object()}, {"restored", Json::object()}};
+  encode_fields(start.settings, object["settings"]);
+  encode_fields(start.restored, object["restored"]);
+  return object.dump();
+}
+
+std::string encode_entry(Nanoseconds time, const Event& event, std::span<const Action> actions) {
+  Json object = {{"t", time}, {"event", encode_variant(event)}, {"actions", Json::array()}};
+  for (const Action& action : actions) object["actions"].push_back(encode_variant(action));
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+TapeStart decode_start(std::string_view line) {
+  const Json object = parse(line);
+  TapeStart start;
+  decode_fields(member(object, "settings"), start.settings);
+  decode_fields(member(object, "restored"), start.restored);
+  return start;
+}
+
+TapeEntry decode_entry(std::string_view line) {
+  const Json object = parse(line);
+  TapeEntry entry;
+  decode_value(member(object, "t"), entry.time);
+  decode_variant(member(object, "event"), entry.event);
+  const Json& actions = member(object, "actions");
+  if (!actions.is_array()) fail("\"actions\" is no list");
+  for (const Json& action : actions) decode_variant(action, entry.actions.emplace_back());
+  return entry;
+}
+
+}  // namespace archipelago::sync

@@ -1,0 +1,143 @@
+#include "sync/machine.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "harness.h"
+
+namespace archipelago::sync {
+namespace {
+
+Settings small() {
+  Settings settings;
+  settings.learners = 3;
+  settings.fragments = 4;
+  settings.interval = 8;  // a round every 2 steps
+  settings.spares = 0;
+  settings.batch_tokens = 10;
+  settings.checkpoint_rounds = 1000;
+  return settings;
+}
+
+std::vector<int> asked(const std::vector<Action>& actions) {
+  std::vector<int> learners;
+  for (const Ask& ask : only<Ask>(actions)) learners.push_back(ask.learner);
+  return learners;
+}
+
+TEST(Rounds, OpenForAllActiveLearnersOnceTheStepTimeIsKnown) {
+  Harness harness(small());
+  EXPECT_TRUE(harness.start(3, 0, 0).empty());
+  const auto actions = harness.tell(kSecond, harness.report(1, 2, 0.5));
+  EXPECT_EQ(only<Ask>(actions), (std::vector<Ask>{{0, 0, 1, 0}, {1, 0, 1, 0}, {2, 0, 1, 0}}));
+}
+
+TEST(Rounds, OpenEveryIntervalTimesStepTimeOverFragments) {
+  Harness harness(small());
+  harness.start(3);
+  EXPECT_EQ(harness.machine.next_wakeup(), 2 * kSecond);
+  EXPECT_TRUE(asked(harness.tell(2 * kSecond - 1, Tick{})).empty());
+  const auto asks = only<Ask>(harness.tell(2 * kSecond, Tick{}));
+  ASSERT_EQ(asks.size(), 3U);
+  EXPECT_EQ(asks[0], (Ask{0, 0, 2, 1}));
+}
+
+TEST(Rounds, StepTimeIsTheMedianOverActiveLearners) {
+  Harness harness(small());
+  harness.start(3);
+  harness.tell(0, harness.report(0, 2, 0.5));
+  harness.tell(0, harness.report(1, 2, 7));
+  EXPECT_EQ(harness.machine.next_wakeup(), 2 * kSecond);  // median of 0.5, 7, 1
+  harness.tell(0, IslandLost{0, "test"});
+  EXPECT_EQ(harness.machine.next_wakeup(), 5 * kSecond);  // suspects; median of 7, 1 gives 8 s
+  harness.tell(4 * kSecond, harness.report(1, 3, 7));
+  harness.tell(4 * kSecond, harness.report(2, 3, 1));
+  EXPECT_TRUE(asked(harness.tell(7 * kSecond, Tick{})).empty());
+  EXPECT_EQ(asked(harness.tell(8 * kSecond, Tick{})), (std::vector<int>{1, 2}));
+}
+
+TEST(Rounds, AtMostMaxOpenRounds) {
+  Harness harness(small());
+  harness.start(3);
+  harness.tell(2 * kSecond, Tick{});
+  EXPECT_TRUE(asked(harness.tell(4 * kSecond, Tick{})).empty());
+  EXPECT_EQ(harness.machine.next_wakeup(), 5 * kSecond);  // no opening is due, only silence
+}
+
+TEST(Rounds, AFragmentIsInOneOpenRoundOnly) {
+  Settings settings = small();
+  settings.fragments = 1;
+  settings.interval = 2;
+  Harness harness(settings);
+  harness.start(3);
+  EXPECT_TRUE(asked(harness.tell(2 * kSecond, Tick{})).empty());
+  for (int learner = 0; learner < 3; ++learner) {
+    harness.tell(2 * kSecond, harness.delivery(learner, 1));
+  }
+  const auto actions = harness.tell(3 * kSecond, Merged{1, 0.1});
+  EXPECT_EQ(only<Publish>(actions), (std::vector<Publish>{{1, 0, 1}}));
+  EXPECT_EQ(only<Ask>(actions).front(), (Ask{0, 0, 2, 0}));
+}
+
+TEST(Rounds, CloseWhenAllHaveDelivered) {
+  Harness harness(small());
+  harness.start(3);
+  harness.tell(kSecond / 2, harness.delivery(0, 1));
+  harness.tell(kSecond / 2, harness.delivery(1, 1));
+  const auto actions = harness.tell(kSecond, harness.delivery(2, 1, 1, 5));
+  // w = c_tokens * c_tokens / c_steps: 20*20/2 and 50*50/5.
+  EXPECT_EQ(actions, (std::vector<Action>{Merge{1, 0, {{0, 0, 200}, {1, 0, 200}, {2, 0, 500}}}}));
+}
+
+TEST(Rounds, GraceWindowAfterTheQuorum) {
+  Harness harness(small());
+  harness.start(3);
+  harness.tell(kSecond / 2, harness.delivery(1, 1));
+  // slack = 2 * 1 s - 0.5 s - 0 s; grace = 0.75 * 1.5 s.
+  EXPECT_EQ(harness.machine.next_wakeup(), kSecond / 2 + 1125 * kMillisecond);
+  const auto actions = harness.tick_until(kSecond / 2 + 1125 * kMillisecond);
+  EXPECT_EQ(actions, (std::vector<Action>{Merge{1, 0, {{1, 0, 200}}}}));
+  EXPECT_EQ(only<Discard>(harness.tell(2 * kSecond, harness.delivery(0, 1))),
+            (std::vector<Discard>{{0, 0, 1, 0, "late"}}));
+}
+
+TEST(Rounds, GraceCountsTheExpectedMerge) {
+  Harness harness(small());
+  harness.start(3);
+  for (int learner = 0; learner < 3; ++learner) harness.tell(0, harness.delivery(learner, 1));
+  harness.tell(kSecond, Merged{1, 0.4});
+  harness.tell(2 * kSecond, Tick{});
+  harness.tell(2 * kSecond, harness.delivery(0, 2));
+  // slack = 2 - 0 - 0.4; grace = 0.75 * 1.6 = 1.2 s.
+  EXPECT_EQ(harness.machine.next_wakeup(), 3200 * kMillisecond);
+}
+
+TEST(Rounds, NoGraceWithoutSlackAndNoMoreThanTheCap) {
+  Settings settings = small();
+  Harness late(settings);
+  late.start(3);
+  late.tell(2500 * kMillisecond, Tick{});
+  late.tell(2500 * kMillisecond, late.delivery(0, 1));
+  EXPECT_EQ(late.machine.next_wakeup(), 2500 * kMillisecond);
+  EXPECT_EQ(only<Merge>(late.tell(2500 * kMillisecond, Tick{})).size(), 1U);
+  settings.grace_cap = 100 * kMillisecond;
+  Harness capped(settings);
+  capped.start(3);
+  capped.tell(0, capped.delivery(0, 1));
+  EXPECT_EQ(capped.machine.next_wakeup(), 100 * kMillisecond);
+}
+
+TEST(Rounds, WaitForTheQuorum) {
+  Settings settings = small();
+  settings.quorum = 2;
+  Harness harness(settings);
+  harness.start(3);
+  harness.tell(0, harness.delivery(0, 1));
+  EXPECT_TRUE(only<Merge>(harness.tick_until(4 * kSecond)).empty());
+  harness.tell(4 * kSecond, harness.delivery(2, 1));
+  EXPECT_EQ(only<Merge>(harness.tick_until(4 * kSecond)).size(), 1U);
+}
+
+}  // namespace
+}  // namespace archipelago::sync
