@@ -1,0 +1,72 @@
+#include <limits>
+
+#include "kernel_test.h"
+
+namespace archipelago::kernels {
+namespace {
+
+using reference::Array;
+using reference::numeric_gradient;
+
+class LossTest : public KernelTest {};
+INSTANTIATE_TEST_SUITE_P(Threads, LossTest, testing::Values(1, 2, 3));
+
+TEST_P(LossTest, EmbeddingForwardAndBackward) {
+  constexpr std::int64_t B = 3, T = 5, C = 19, V = 4;  // every token several times
+  const auto tokens = random_tokens(B * T, V);
+  const auto token_table = random_array(V * C);
+  const auto position_table = random_array(T * C);
+  const auto x = random_array(B * T * C);
+  kernels_->embedding_forward(x.data(), tokens.data(), token_table.data(), position_table.data(), B,
+                              T, C);
+  expect_near(x, reference::embedding(tokens, token_table.start, position_table.start, T, C),
+              kTolerance, "x");
+
+  const auto d_x = random_array(B * T * C);
+  const auto d_tokens = random_array(V * C);
+  const auto d_positions = random_array(T * C);
+  kernels_->embedding_backward(d_tokens.data(), d_positions.data(), tokens.data(), d_x.data(), B, T,
+                               C);
+  const auto of_tokens = [&](const Array& v) {
+    return reference::dot(reference::embedding(tokens, v, position_table.start, T, C), d_x.start);
+  };
+  const auto of_positions = [&](const Array& v) {
+    return reference::dot(reference::embedding(tokens, token_table.start, v, T, C), d_x.start);
+  };
+  expect_added(d_tokens, numeric_gradient(of_tokens, token_table.start), kTolerance, "tokens");
+  expect_added(d_positions, numeric_gradient(of_positions, position_table.start), kTolerance,
+               "positions");
+}
+
+TEST_P(LossTest, CrossEntropyAndItsGradient) {
+  for (const std::int64_t V : {1, 3, 65}) {
+    constexpr std::int64_t R = 7;
+    auto targets = random_tokens(R, V);
+    targets[2] = -1;
+    const auto logits = random_array(R * V, 4);
+    const auto losses = random_array(R);
+    const Array expected = reference::cross_entropy(logits.start, targets, V);
+    kernels_->cross_entropy(losses.data(), logits.data(), targets.data(), 0, R, V);
+    expect_near(losses, expected, kTolerance, "losses");
+    expect_near(logits, logits.start, 0, "logits without gradients");
+
+    kernels_->cross_entropy(losses.data(), logits.data(), targets.data(), 0.5F, R, V);
+    expect_near(losses, expected, kTolerance, "losses with gradients");
+    const auto loss = [&](const Array& v) {
+      return 0.5 * reference::dot(reference::cross_entropy(v, targets, V), Array(R, 1.0));
+    };
+    expect_near(logits, numeric_gradient(loss, logits.start), kTolerance, "d_logits");
+  }
+}
+
+TEST_P(LossTest, CrossEntropyOfNotANumberIsNotANumber) {
+  const auto logits = random_array(40);
+  logits.data()[11] = std::numeric_limits<float>::quiet_NaN();
+  const auto losses = random_array(1);
+  const std::int32_t target = 3;
+  kernels_->cross_entropy(losses.data(), logits.data(), &target, 1, 1, 40);
+  EXPECT_TRUE(std::isnan(losses.data()[0]));
+}
+
+}  // namespace
+}  // namespace archipelago::kernels

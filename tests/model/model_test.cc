@@ -1,0 +1,109 @@
+#include "model/model.h"
+
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "core/error.h"
+#include "model_test.h"
+
+namespace archipelago::model {
+namespace {
+
+TEST(MakeModel, NamesTensorsAsHuggingFaceDoes) {
+  const config::Model config = small_config();
+  const auto tensors = describe_tensors(config);
+  std::set<std::string> names;
+  std::int64_t end = 0;
+  for (const TensorInfo& tensor : tensors) {
+    names.insert(tensor.name);
+    EXPECT_EQ(tensor.offset, end);
+    std::int64_t size = 1;
+    for (const std::int64_t extent : tensor.shape) size *= extent;
+    EXPECT_EQ(tensor.size, size);
+    end += size;
+  }
+  std::set<std::string> expected = {"wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias"};
+  for (const std::string layer : {"h.0.", "h.1."}) {
+    for (const std::string part :
+         {"ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj"}) {
+      expected.insert(layer + part + ".weight");
+      expected.insert(layer + part + ".bias");
+    }
+  }
+  EXPECT_EQ(names, expected);
+  const auto model = make_model(config, 1, 1);
+  EXPECT_EQ(model->parameters().size(), static_cast<std::size_t>(end));
+  EXPECT_EQ(model->tensors().size(), tensors.size());
+}
+
+TEST(MakeModel, RolesAndShapes) {
+  for (const TensorInfo& tensor : describe_tensors(small_config())) {
+    if (tensor.name == "wte.weight") {
+      EXPECT_EQ(tensor.role, TensorRole::table);
+      EXPECT_EQ(tensor.shape, (std::vector<std::int64_t>{29, 21}));
+    } else if (tensor.name == "h.1.attn.c_attn.weight") {
+      EXPECT_EQ(tensor.role, TensorRole::matrix);
+      EXPECT_EQ(tensor.shape, (std::vector<std::int64_t>{21, 63}));
+    } else if (tensor.name == "h.0.mlp.c_proj.weight") {
+      EXPECT_EQ(tensor.shape, (std::vector<std::int64_t>{84, 21}));
+    } else if (tensor.shape.size() == 1) {
+      EXPECT_EQ(tensor.role, TensorRole::vector) << tensor.name;
+    }
+  }
+}
+
+TEST(MakeModel, RefusesWhatCannotWorkInOneLine) {
+  const auto code_of = [](auto change) {
+    config::Model config = small_config();
+    change(config);
+    try {
+      describe_tensors(config);
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+      return error.code();
+    }
+    return ExitCode::done;
+  };
+  EXPECT_EQ(code_of([](config::Model&) {}), ExitCode::done);
+  EXPECT_EQ(code_of([](config::Model& c) { c.width = 22; }), ExitCode::configuration);
+  EXPECT_EQ(code_of([](config::Model& c) { c.kind = "rnn"; }), ExitCode::configuration);
+  EXPECT_EQ(code_of([](config::Model& c) { c.layers = 0; }), ExitCode::configuration);
+  EXPECT_EQ(code_of([](config::Model& c) { c.vocabulary = 0; }), ExitCode::configuration);
+}
+
+TEST(Initialize, FollowsGpt2AndItsSeed) {
+  config::Model config;
+  config.vocabulary = 256;
+  const auto tensors = describe_tensors(config);
+  const auto model = make_model(config, 1, 1);
+  model->initialize(5);
+  std::vector<float> same(model->parameters().size());
+  initialize_parameters(tensors, static_cast<int>(config.layers), 5, same);
+  EXPECT_TRUE(std::equal(same.begin(), same.end(), model->parameters().begin()));
+  std::vector<float> other(same.size());
+  initialize_parameters(tensors, static_cast<int>(config.layers), 6, other);
+  EXPECT_NE(same, other);
+
+  for (const TensorInfo& tensor : tensors) {
+    double sum = 0;
+    double squares = 0;
+    for (std::int64_t i = 0; i < tensor.size; ++i) {
+      const double value = same[tensor.offset + i];
+      sum += value;
+      squares += value * value;
+    }
+    const auto n = static_cast<double>(tensor.size);
+    if (tensor.role == TensorRole::vector) {
+      EXPECT_EQ(sum, tensor.name.ends_with(".bias") ? 0 : n) << tensor.name;
+    } else {
+      const double deviation =
+          tensor.name.ends_with("c_proj.weight") ? 0.02 / std::sqrt(8.0) : 0.02;
+      EXPECT_NEAR(sum / n, 0, 5 * deviation / std::sqrt(n)) << tensor.name;
+      EXPECT_NEAR(std::sqrt(squares / n), deviation, 0.05 * deviation) << tensor.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace archipelago::model
