@@ -1,0 +1,88 @@
+// Writes a model's parameters, one batch, its loss and every gradient as a safetensors file, for
+// pytorch_parity.py.
+//
+//   dump_gradients OUT kind layers width heads context vocabulary batch threads
+
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/random.h"
+#include "model/model.h"
+
+namespace {
+
+using archipelago::Random;
+namespace model = archipelago::model;
+
+class SafetensorsWriter {
+ public:
+  template <class T>
+  void add(const std::string& name, const char* type, const std::vector<std::int64_t>& shape,
+           std::span<const T> values) {
+    const std::size_t begin = bytes_.size();
+    bytes_.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+    header_[name] = {{"dtype", type}, {"shape", shape}, {"data_offsets", {begin, bytes_.size()}}};
+  }
+  void describe(const nlohmann::json& metadata) { header_["__metadata__"] = metadata; }
+  void write(const std::string& path) const {
+    const std::string header = header_.dump();
+    const std::uint64_t size = header.size();
+    std::ofstream file(path, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(&size), sizeof size);
+    file << header << bytes_;
+    if (!file.flush()) throw std::runtime_error("cannot write " + path);
+  }
+
+ private:
+  nlohmann::json header_;
+  std::string bytes_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 10) {
+    std::cerr << "usage: dump_gradients OUT kind layers width heads context vocabulary batch "
+                 "threads\n";
+    return 64;
+  }
+  archipelago::config::Model config;
+  config.kind = argv[2];
+  config.layers = std::stol(argv[3]);
+  config.width = std::stol(argv[4]);
+  config.heads = std::stol(argv[5]);
+  config.context = std::stol(argv[6]);
+  config.vocabulary = std::stol(argv[7]);
+  const std::int64_t batch = std::stol(argv[8]);
+  const auto network = model::make_model(config, batch, std::stoi(argv[9]));
+
+  // Away from the symmetric start: every tensor's gradient is of a usual size.
+  network->initialize(1);
+  Random random(2);
+  for (float& value : network->parameters()) value += static_cast<float>(0.02 * random.normal());
+  std::vector<std::int32_t> inputs;
+  std::vector<std::int32_t> targets;
+  for (std::int64_t i = 0; i < batch * config.context; ++i) {
+    const auto bound = static_cast<std::uint64_t>(config.vocabulary);
+    inputs.push_back(static_cast<std::int32_t>(random.below(bound)));
+    targets.push_back(i % 7 == 3 ? -1 : static_cast<std::int32_t>(random.below(bound)));
+  }
+  const float loss = network->forward_backward({batch, inputs, targets});
+
+  SafetensorsWriter file;
+  file.describe({{"kind", config.kind},
+                 {"layers", std::to_string(config.layers)},
+                 {"heads", std::to_string(config.heads)}});
+  file.add<std::int32_t>("inputs", "I32", {batch, config.context}, inputs);
+  file.add<std::int32_t>("targets", "I32", {batch, config.context}, targets);
+  file.add<float>("loss", "F32", {1}, {&loss, 1});
+  for (const model::TensorInfo& tensor : network->tensors()) {
+    const auto part = [&](std::span<float> all) { return all.subspan(tensor.offset, tensor.size); };
+    file.add<float>("parameter." + tensor.name, "F32", tensor.shape, part(network->parameters()));
+    file.add<float>("gradient." + tensor.name, "F32", tensor.shape, part(network->gradients()));
+  }
+  file.write(argv[1]);
+}
