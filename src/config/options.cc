@@ -42,6 +42,8 @@ std::vector<Option> train_options(Train& t) {
       real("train.beta1", t.beta1, 0, 0.999999, "decay of AdamW's first moment"),
       real("train.beta2", t.beta2, 0, 0.999999, "decay of AdamW's second moment"),
       real("train.clip", t.clip, 0, kNoLimit, "largest global gradient norm; 0: no clipping"),
+      integer("train.validation", t.validation, 0, kUnbounded,
+              "tokens of the validation split that a loss is taken over; 0: all"),
       integer("train.seed", t.seed, 0, kUnbounded, "seed of everything that is random"),
       integer("train.threads", t.threads, 1, 1024, "OpenMP threads a rank"),
   };

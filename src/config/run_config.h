@@ -33,6 +33,7 @@ struct Train {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double clip = 1.0;               // largest global gradient norm; 0: no clipping
+  std::int64_t validation = 262144;  // tokens of the validation split that a loss is taken over; 0: all
   std::uint64_t seed = 1;
   int threads = 1;                 // OpenMP threads a rank
 };

@@ -1,0 +1,79 @@
+#include "island/island.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/log.h"
+#include "mpi/check.h"
+#include "mpi/session.h"
+
+namespace archipelago::island {
+namespace {
+
+constexpr std::size_t kHostBytes = 256;
+
+struct MemberWire {
+  char host[kHostBytes];
+  std::int64_t pid;
+};
+
+}  // namespace
+
+Island::Island(mpi::Communicator comm)
+    : comm_(std::move(comm)), rank_(comm_.rank()), size_(comm_.size()) {
+  gather_members();
+}
+
+void Island::gather_members() {
+  MemberWire own{};
+  const std::string host = host_name();
+  std::memcpy(own.host, host.data(), std::min(host.size(), kHostBytes - 1));
+  own.pid = ::getpid();
+  std::vector<MemberWire> all(static_cast<std::size_t>(size_));
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = MPI_Iallgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE,
+                                  comm_.get(), &request);
+  finish(code, request, "learning the island's members");
+  for (const MemberWire& member : all) members_.push_back({member.host, member.pid});
+}
+
+void Island::broadcast(std::span<std::byte> bytes) {
+  if (size_ == 1) return;
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code =
+      MPI_Ibcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, comm_.get(), &request);
+  finish(code, request, "broadcasting in the island");
+}
+
+void Island::all_reduce_mean(std::span<float> values) {
+  if (size_ == 1) return;
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()),
+                                  MPI_FLOAT, MPI_SUM, comm_.get(), &request);
+  finish(code, request, "adding up gradients in the island");
+  const float share = 1.0F / static_cast<float>(size_);
+  for (float& value : values) value *= share;
+}
+
+void Island::finish(int code, MPI_Request& request, const std::string& doing) {
+  if (mpi::outcome_of(code, doing) == mpi::Outcome::ok &&
+      mpi::wait(request, doing) == mpi::Outcome::ok) {
+    return;
+  }
+  log_warning("a rank of this island died while " + doing + "; the island ends as a whole");
+  comm_.revoke();
+  mpi::die_visibly();
+}
+
+void Island::close() { comm_.close(); }
+
+std::string host_name() {
+  char name[kHostBytes] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace archipelago::island

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mpi/communicator.h"
+
+namespace archipelago::island {
+
+// A process that belongs to an island, as its leader knows it.
+struct Member {
+  std::string host;
+  std::int64_t pid;
+};
+
+// The ranks of one island and their collectives over MPI. When one of them dies the island goes as
+// a whole: the call revokes the communicator, which frees the others, and ends this process
+// (docs/design.md, "Failure"); so no method reports a failure. Collective over the island unless
+// said otherwise; waits without keeping a core busy.
+class Island {
+ public:
+  // Collective over `comm`, which the island takes.
+  explicit Island(mpi::Communicator comm);
+  Island(const Island&) = delete;
+  Island& operator=(const Island&) = delete;
+
+  int rank() const { return rank_; }  // local
+  int size() const { return size_; }  // local
+  bool is_leader() const { return rank_ == 0; }
+
+  // By rank; known on every rank. Local.
+  const std::vector<Member>& members() const { return members_; }
+
+  // Copies the leader's bytes to all.
+  void broadcast(std::span<std::byte> bytes);
+
+  // Replaces each element by its mean over the ranks; the same bits on every rank.
+  void all_reduce_mean(std::span<float> values);
+
+  // Only when all live.
+  void close();
+
+ private:
+  void finish(int code, MPI_Request& request, const std::string& doing);
+  void gather_members();
+
+  mpi::Communicator comm_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::vector<Member> members_;
+};
+
+// This machine's name as MPI and the launcher know it.
+std::string host_name();
+
+}  // namespace archipelago::island

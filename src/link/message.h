@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace archipelago::link {
+
+// ---- Up: leader to syncer
+// --------------------------------------------------------------------------
+
+enum class Phase : std::int32_t {
+  ready = 0,     // an idle island that waits for an order
+  playing = 1,   // a learner: joining or training
+  paused = 2,    // a learner that has stopped stepping because training is complete
+  finished = 3,  // has written its checkpoint after Finish and leaves
+};
+
+// A leader's whole state as the syncer needs it. Only the latest counts, so a newer one simply
+// overwrites it.
+struct Report {
+  Phase phase = Phase::ready;
+  std::int64_t orders = 0;  // orders (assign, expel, retire) that this island has followed
+  std::int32_t learner = -1;
+  std::int32_t incarnation = -1;
+  std::int64_t step = 0;            // inner steps of this learner id
+  std::int64_t tokens = 0;          // tokens of this learner id
+  double step_seconds = 0;          // of recent inner steps; 0: not known yet
+  double loss = 0;                  // of the last inner step, nats a token
+  double blocked_seconds = 0;       // time the inner steps waited for the exchange, this life
+  double busy_seconds = 0;          // time since this life's first step
+  std::int64_t resident_bytes = 0;  // of the leader's process
+  std::vector<std::int32_t> held;   // (P) version held of each fragment, -1: none
+};
+
+// What stands before a fragment's data on its way up.
+struct FragmentHeader {
+  std::int32_t learner = -1;
+  std::int32_t incarnation = -1;
+  std::int64_t round = 0;
+  std::int32_t fragment = 0;
+  std::int32_t base_version = 0;
+  std::int64_t steps = 0;      // c_steps
+  std::int64_t tokens = 0;     // c_tokens
+  std::int64_t at_tokens = 0;  // Report::tokens when it was copied
+  std::int64_t elements = 0;   // f32 elements of the data
+};
+
+// ---- Down: syncer to leader
+// ------------------------------------------------------------------------
+
+enum class DownKind : std::int32_t {
+  assign,       // order: become `learner` in life `incarnation`, data from `tokens` on
+  expel,        // order: your place was given away, become a spare
+  retire,       // order: write a checkpoint, become a spare
+  fragment,     // Theta of `fragment` at `version`; the data follows
+  ask,          // send your copy of `fragment` for `round`
+  acknowledge,  // slot `slot` may be used again (handled inside the link)
+  pause,        // training is complete
+  finish,       // write a checkpoint, report finished, leave
+  fault,        // a planned fault (chaos): `fault` in `seconds`, `factor`
+};
+
+struct DownHeader {
+  DownKind kind = DownKind::assign;
+  std::int32_t slot = 0;
+  std::int32_t learner = -1;
+  std::int32_t incarnation = -1;
+  std::int64_t round = 0;
+  std::int32_t fragment = 0;
+  std::int32_t version = 0;
+  std::int64_t tokens = 0;      // assign: where to go on; fragment: trained by all learners so far
+  std::int64_t elements = 0;    // f32 elements that follow
+  std::uint64_t checksum = 0;   // of these
+  std::int32_t fault = 0;       // FaultKind of src/runtime/chaos.h
+  std::int32_t fault_rank = 0;  // island rank that the fault hits
+  double seconds = 0;
+  double factor = 0;
+  std::int32_t orderly = 0;  // finish: 1 when nobody died, so MPI_Finalize is safe
+  std::int32_t unused = 0;
+};
+
+using Values = std::vector<float>;
+
+struct DownMessage {
+  DownHeader header;
+  Values values;
+};
+
+}  // namespace archipelago::link

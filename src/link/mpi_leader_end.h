@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "link/link.h"
+#include "link/mpi_pair.h"
+
+namespace archipelago::link {
+
+// The leader's end of a pair over MPI: puts with flush upwards, receives downwards.
+class MpiLeaderEnd : public LeaderEnd {
+ public:
+  MpiLeaderEnd(MpiPair pair, const MailboxLayout& layout);
+  ~MpiLeaderEnd() override;
+  MpiLeaderEnd(const MpiLeaderEnd&) = delete;
+  MpiLeaderEnd& operator=(const MpiLeaderEnd&) = delete;
+
+  PeerState put_report(const Report& report) override;
+  bool slot_free() const override;
+  PeerState put_fragment(const FragmentHeader& header, std::span<const float> values) override;
+  PeerState poll(std::vector<DownMessage>& messages) override;
+  std::int64_t bytes_up() const override { return bytes_up_; }
+
+  // Collective over the pair; only when both live.
+  void close();
+
+ private:
+  enum class Receiving { header, values };
+
+  void receive_header();
+  void receive_values();
+  void deliver(std::vector<DownMessage>& messages);
+
+  MpiPair pair_;
+  MailboxLayout layout_;
+  Receiving receiving_ = Receiving::header;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  DownMessage incoming_;
+  std::uint64_t reports_ = 0;
+  std::uint64_t fragments_ = 0;
+  std::array<bool, MailboxLayout::kSlots> slot_free_{};
+  bool syncer_lost_ = false;
+  std::int64_t bytes_up_ = 0;
+};
+
+}  // namespace archipelago::link

@@ -1,0 +1,126 @@
+#include "link/mpi_syncer_end.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/checksum.h"
+#include "core/log.h"
+
+namespace archipelago::link {
+
+MpiSyncerEnd::~MpiSyncerEnd() {
+  for (auto& peer : peers_) {
+    if (peer->lost || !peer->sending.empty()) static_cast<void>(peer.release());
+  }
+}
+
+int MpiSyncerEnd::add(MpiPair pair) {
+  const MailboxReader reader(layout_, pair.window.memory());
+  auto peer = std::make_unique<Peer>(Peer{std::move(pair), reader, false, MPI_REQUEST_NULL, 0, {}});
+  mpi::check(MPI_Irecv(&peer->sentinel_byte, 1, MPI_BYTE, MpiPair::kLeader, kSentinelTag,
+                       peer->pair.comm.get(), &peer->sentinel),
+             "watching a leader");
+  peers_.push_back(std::move(peer));
+  return peers() - 1;
+}
+
+void MpiSyncerEnd::close() {
+  for (auto& peer : peers_) {
+    mpi::check(MPI_Cancel(&peer->sentinel), "ceasing to watch a leader");
+    mpi::check(MPI_Wait(&peer->sentinel, MPI_STATUS_IGNORE), "ceasing to watch a leader");
+    peer->pair.close();
+  }
+  peers_.clear();
+}
+
+void MpiSyncerEnd::poll(std::vector<int>& lost) {
+  for (int i = 0; i < peers(); ++i) {
+    Peer& peer = peer_at(i);
+    if (peer.lost) continue;
+    int done = 0;
+    if (mpi::outcome_of(MPI_Test(&peer.sentinel, &done, MPI_STATUS_IGNORE), "watching a leader") !=
+        mpi::Outcome::ok) {
+      peer.lost = true;
+    } else {
+      finish_sends(peer);
+    }
+    if (peer.lost) lost.push_back(i);
+  }
+}
+
+void MpiSyncerEnd::finish_sends(Peer& peer) {
+  while (!peer.sending.empty() && !peer.lost) {
+    int done = 0;
+    // Each is tested alone: MPI_Testall would hide which error belongs to which.
+    for (MPI_Request& request : peer.sending.front()->requests) {
+      if (request == MPI_REQUEST_NULL) continue;
+      done = 0;
+      if (mpi::outcome_of(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "sending to a leader") !=
+          mpi::Outcome::ok) {
+        peer.lost = true;
+        return;
+      }
+      if (!done) return;
+    }
+    peer.sending.pop_front();
+  }
+}
+
+std::optional<Report> MpiSyncerEnd::read_report(int peer) {
+  if (peer_at(peer).lost) return std::nullopt;
+  auto report = peer_at(peer).reader.read_report();
+  if (report) bytes_up_ += static_cast<std::int64_t>(layout_.report_bytes());
+  return report;
+}
+
+std::optional<ArrivedFragment> MpiSyncerEnd::read_fragment(int peer) {
+  if (peer_at(peer).lost) return std::nullopt;
+  std::optional<int> damaged_slot;
+  auto fragment = peer_at(peer).reader.read_fragment(damaged_slot);
+  if (damaged_slot) {
+    ++damaged_;
+    log_warning("dropped a damaged fragment of island " + std::to_string(peer));
+    acknowledge(peer, *damaged_slot);
+  }
+  if (fragment) bytes_up_ += static_cast<std::int64_t>(fragment->values.size_bytes());
+  return fragment;
+}
+
+void MpiSyncerEnd::acknowledge(int peer, int slot) {
+  DownHeader header;
+  header.kind = DownKind::acknowledge;
+  header.slot = slot;
+  send(peer, header, nullptr);
+}
+
+void MpiSyncerEnd::send(int peer, DownHeader header, std::shared_ptr<const Values> values) {
+  Peer& to = peer_at(peer);
+  if (to.lost) return;
+  header.elements = values ? static_cast<std::int64_t>(values->size()) : 0;
+  header.checksum = values ? checksum(std::as_bytes(std::span(*values))) : checksum({});
+  auto sending = std::make_unique<Sending>(Sending{header, std::move(values), {}});
+  int code = MPI_Isend(&sending->header, sizeof header, MPI_BYTE, MpiPair::kLeader, kHeaderTag,
+                       to.pair.comm.get(), &sending->requests[0]);
+  if (code == MPI_SUCCESS && header.elements > 0) {
+    code = MPI_Isend(sending->values->data(), static_cast<int>(header.elements), MPI_FLOAT,
+                     MpiPair::kLeader, kValuesTag, to.pair.comm.get(), &sending->requests[1]);
+  }
+  bytes_down_ += static_cast<std::int64_t>(sizeof header) +
+                 header.elements * static_cast<std::int64_t>(sizeof(float));
+  to.sending.push_back(std::move(sending));
+  // The sentinel will tell of a death; the memory stays as long as MPI may look at it.
+  static_cast<void>(mpi::outcome_of(code, "sending to a leader"));
+}
+
+int MpiSyncerEnd::values_in_flight(int peer) const {
+  const auto& sending = peers_.at(static_cast<std::size_t>(peer))->sending;
+  return static_cast<int>(std::count_if(sending.begin(), sending.end(),
+                                        [](const auto& s) { return s->values != nullptr; }));
+}
+
+bool MpiSyncerEnd::drained() const {
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const auto& peer) { return peer->lost || peer->sending.empty(); });
+}
+
+}  // namespace archipelago::link

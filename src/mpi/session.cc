@@ -1,0 +1,66 @@
+#include "mpi/session.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/error.h"
+#include "mpi/check.h"
+
+namespace archipelago::mpi {
+namespace {
+
+bool fault_tolerance_enabled() {
+  int provided = 0;
+  check(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided), "starting MPI's tool interface");
+  int index = -1;
+  bool enabled = false;
+  if (MPI_T_cvar_get_index("mpi_ft_enable", &index) == MPI_SUCCESS) {
+    MPI_T_cvar_handle handle;
+    int count = 0;
+    if (MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS) {
+      unsigned char value[16] = {};
+      enabled = count <= 16 && MPI_T_cvar_read(handle, value) == MPI_SUCCESS && value[0] == 1;
+      MPI_T_cvar_handle_free(&handle);
+    }
+  }
+  MPI_T_finalize();
+  return enabled;
+}
+
+}  // namespace
+
+Session::Session() {
+  int provided = MPI_THREAD_SINGLE;
+  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "starting MPI");
+  check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "setting the error handler");
+  check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "setting the error handler");
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "asking for the rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "asking for the world's size");
+  check(MPI_Comm_get_parent(&parent_), "asking for the parent");
+  if (provided < MPI_THREAD_MULTIPLE) {
+    throw Error(ExitCode::configuration,
+                "this MPI does not allow several threads (MPI_THREAD_MULTIPLE); use Open MPI 5");
+  }
+  if (!fault_tolerance_enabled()) {
+    throw Error(ExitCode::configuration,
+                "MPI's fault tolerance is off: start with `mpirun --with-ft ulfm ...` "
+                "or `archipelago launch`");
+  }
+}
+
+void Session::leave(int exit_code, Ending ending) {
+  if (ending == Ending::orderly) MPI_Finalize();
+  std::fflush(nullptr);
+  ::_exit(exit_code);
+}
+
+void die_visibly() noexcept {
+  std::fflush(nullptr);
+  ::kill(::getpid(), SIGKILL);
+  for (;;) ::pause();
+}
+
+}  // namespace archipelago::mpi

@@ -1,0 +1,56 @@
+#include "mpi/window.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace archipelago::mpi {
+
+Window::Window(const Communicator& comm, std::size_t bytes) {
+  void* base = nullptr;
+  check(
+      MPI_Win_allocate(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, comm.get(), &base, &window_),
+      "making a window of " + std::to_string(bytes) + " bytes");
+  // A window's own error handler aborts by default, whatever its communicator's is.
+  check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "setting a window's error handler");
+  memory_ = {static_cast<std::byte*>(base), bytes};
+  std::fill(memory_.begin(), memory_.end(), std::byte{0});
+  check(MPI_Barrier(comm.get()), "waiting for a window's peer");
+  check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_), "opening a window");
+}
+
+Window::Window(Window&& other) noexcept
+    : window_(std::exchange(other.window_, MPI_WIN_NULL)),
+      memory_(std::exchange(other.memory_, {})) {}
+
+Window& Window::operator=(Window&& other) noexcept {
+  window_ = std::exchange(other.window_, MPI_WIN_NULL);
+  memory_ = std::exchange(other.memory_, {});
+  return *this;
+}
+
+Outcome Window::put(std::span<const std::byte> bytes, int target, std::size_t offset,
+                    const std::string& doing) {
+  constexpr std::size_t kLargestCount = std::numeric_limits<int>::max();
+  while (!bytes.empty()) {
+    const std::size_t count = std::min(bytes.size(), kLargestCount);
+    const Outcome outcome = outcome_of(
+        MPI_Put(bytes.data(), static_cast<int>(count), MPI_BYTE, target,
+                static_cast<MPI_Aint>(offset), static_cast<int>(count), MPI_BYTE, window_),
+        doing);
+    if (outcome != Outcome::ok) return outcome;
+    bytes = bytes.subspan(count);
+    offset += count;
+  }
+  return outcome_of(MPI_Win_flush(target, window_), doing);
+}
+
+void Window::close() {
+  if (window_ == MPI_WIN_NULL) return;
+  check(MPI_Win_unlock_all(window_), "closing a window");
+  check(MPI_Win_free(&window_), "freeing a window");
+  memory_ = {};
+}
+
+}  // namespace archipelago::mpi

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "mpi/communicator.h"
+
+namespace archipelago::mpi {
+
+// Memory of one rank that another rank writes into (MPI_Win_allocate), open for passive access from
+// its creation on. Like a communicator it is freed by `close` on the healthy path only.
+class Window {
+ public:
+  Window() = default;
+  // Collective over `comm`. `bytes`: memory that this rank exposes, zeroed; 0 for a rank that only
+  // writes.
+  Window(const Communicator& comm, std::size_t bytes);
+  Window(Window&& other) noexcept;
+  Window& operator=(Window&& other) noexcept;
+
+  // This rank's exposed memory.
+  std::span<std::byte> memory() const { return memory_; }
+
+  // Copies `bytes` to `offset` of `target`'s memory and returns when they have arrived there.
+  // Only the writer calls it, never on a window whose target is known to be dead.
+  Outcome put(std::span<const std::byte> bytes, int target, std::size_t offset,
+              const std::string& doing);
+
+  // Collective over the communicator it was made on.
+  void close();
+
+ private:
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::span<std::byte> memory_;
+};
+
+}  // namespace archipelago::mpi

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/random.h"
+#include "sync/machine.h"
+
+namespace archipelago::runtime {
+
+enum class FaultKind : std::int32_t {
+  kill,  // SIGKILL
+  stop,  // SIGSTOP, SIGCONT after `seconds`
+  slow,  // inner steps take `factor` times as long for `seconds`
+};
+
+// One fault that is to happen now.
+struct Fault {
+  FaultKind kind = FaultKind::kill;
+  int learner = 0;
+  int rank = 0;  // of the learner's island
+  double seconds = 0;
+  double factor = 1;
+};
+
+std::string to_string(FaultKind kind);
+
+// One entry of a chaos plan. Exactly one of step, time and every says when.
+struct PlannedFault {
+  enum class Victim { given, any, turn };
+
+  FaultKind kind = FaultKind::kill;
+  Victim victim = Victim::any;
+  int learner = 0;
+  int rank = 0;
+  std::optional<std::int64_t> step;  // once the victim has trained so many inner steps
+  std::optional<double> time;        // seconds after the first round
+  std::optional<double> every;       // mean seconds between two, exponential
+  std::int64_t count = 1;            // how many times; `every` alone: without end
+  double seconds = 10;
+  double factor = 10;
+  std::uint64_t seed = 1;
+};
+
+// Reads a plan: entries separated by ';', each a kind and key=value words, e.g.
+//   kill learner=1 step=150; stop learner=any time=30 seconds=5; kill learner=turn every=10
+//   count=20
+// Throws Error(configuration) naming the word that is wrong and the right ones.
+std::vector<PlannedFault> parse_chaos(const std::string& plan);
+
+// Decides which planned faults are due: a function of the plan, the time and the learners' steps.
+class Chaos {
+ public:
+  explicit Chaos(std::vector<PlannedFault> plan);
+
+  // `seconds` since the first round. A fault whose victim does not live now waits until it does.
+  std::vector<Fault> due(double seconds, const std::vector<sync::LearnerView>& learners);
+
+ private:
+  struct Entry {
+    PlannedFault planned;
+    Random random;
+    std::int64_t done = 0;
+    double next = 0;  // for `every`
+    int victims = 0;  // chosen so far, for `turn`
+  };
+
+  bool is_due(const Entry& entry, double seconds,
+              const std::vector<sync::LearnerView>& learners) const;
+  std::optional<int> choose_victim(Entry& entry, const std::vector<sync::LearnerView>& learners);
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace archipelago::runtime

@@ -1,0 +1,189 @@
+#include "runtime/communication.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "core/log.h"
+#include "mpi/session.h"
+#include "runtime/clock.h"
+
+namespace archipelago::runtime {
+namespace {
+
+constexpr double kPollSeconds = 0.001;
+constexpr double kHeartbeatSeconds = 0.5;
+// A step may take this many times the recent ones (but never less than the seconds below) before
+// the heartbeat stops.
+constexpr double kPatienceSteps = 20;
+constexpr double kPatienceSeconds = 10;
+constexpr std::size_t kStagedFragments = 2;
+constexpr std::size_t kRememberedAsks = 2;
+
+bool is_order(link::DownKind kind) {
+  return kind == link::DownKind::assign || kind == link::DownKind::expel ||
+         kind == link::DownKind::retire;
+}
+
+}  // namespace
+
+Communication::Communication(std::unique_ptr<link::LeaderEnd> end,
+                             std::function<void(const link::DownHeader&)> inflict)
+    : end_(std::move(end)), inflict_(std::move(inflict)), thread_([this] { run(); }) {}
+
+Communication::~Communication() {
+  stopping_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+std::unique_ptr<link::LeaderEnd> Communication::stop() {
+  stopping_ = true;
+  thread_.join();
+  return std::move(end_);
+}
+
+Inbox Communication::take() {
+  const std::lock_guard lock(mutex_);
+  Inbox inbox = std::exchange(inbox_, {});
+  inbox_.syncer_lost = inbox.syncer_lost;
+  return inbox;
+}
+
+void Communication::post(const link::Report& report) {
+  const std::lock_guard lock(mutex_);
+  report_ = report;
+  report_is_new_ = true;
+  last_post_ = now_seconds();
+}
+
+bool Communication::can_stage() const {
+  const std::lock_guard lock(mutex_);
+  return staged_.size() < kStagedFragments;
+}
+
+link::Values Communication::take_buffer(std::int64_t elements) {
+  link::Values values;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_buffers_.empty()) {
+      values = std::move(spare_buffers_.back());
+      spare_buffers_.pop_back();
+    }
+  }
+  values.resize(static_cast<std::size_t>(elements));
+  return values;
+}
+
+void Communication::stage(const link::FragmentHeader& header, link::Values values) {
+  const std::lock_guard lock(mutex_);
+  staged_.push_back({header, std::move(values)});
+}
+
+void Communication::flush(double seconds) {
+  const double deadline = now_seconds() + seconds;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if ((!report_is_new_ && unfinished_ == 0) || inbox_.syncer_lost) return;
+    }
+    if (now_seconds() > deadline) return;
+    sleep_seconds(kPollSeconds);
+  }
+}
+
+void Communication::run() try {
+  while (!stopping_) {
+    const bool received = receive();
+    const bool reported = send_report();
+    const bool sent = send_fragment();
+    if (!received && !reported && !sent) sleep_seconds(kPollSeconds);
+  }
+} catch (const std::exception& error) {
+  log_error(std::string("the communication thread failed: ") + error.what());
+  mpi::die_visibly();
+}
+
+bool Communication::receive() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (inbox_.syncer_lost) return false;
+  }
+  arrived_.clear();
+  const auto state = end_->poll(arrived_);
+  for (auto& message : arrived_) sort_in(std::move(message));
+  mark(state);
+  return !arrived_.empty();
+}
+
+void Communication::mark(link::PeerState state) {
+  if (state == link::PeerState::alive) return;
+  const std::lock_guard lock(mutex_);
+  inbox_.syncer_lost = true;
+}
+
+void Communication::sort_in(link::DownMessage message) {
+  const auto& header = message.header;
+  if (header.kind == link::DownKind::fault && header.factor <= 1) {
+    inflict_(header);
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (is_order(header.kind)) {
+    // What came before an order was meant for the life before it.
+    inbox_.order = header;
+    inbox_.fragments.clear();
+    inbox_.asks.clear();
+    inbox_.pause = false;
+    staged_.clear();
+  } else if (header.kind == link::DownKind::fragment) {
+    inbox_.fragments[header.fragment] = std::move(message);
+  } else if (header.kind == link::DownKind::ask) {
+    inbox_.asks.push_back(header);
+    if (inbox_.asks.size() > kRememberedAsks) inbox_.asks.erase(inbox_.asks.begin());
+  } else if (header.kind == link::DownKind::fault) {
+    inbox_.faults.push_back(header);
+  } else if (header.kind == link::DownKind::pause) {
+    inbox_.pause = true;
+  } else if (header.kind == link::DownKind::finish) {
+    inbox_.finish = header;
+  }
+}
+
+bool Communication::send_report() {
+  link::Report report;
+  {
+    const std::lock_guard lock(mutex_);
+    if (inbox_.syncer_lost) return false;
+    const double now = now_seconds();
+    const double patience = std::max(kPatienceSeconds, kPatienceSteps * report_.step_seconds);
+    const bool expected = report_.phase != link::Phase::playing || now - last_post_ < patience;
+    const bool heartbeat =
+        last_post_ > 0 && expected && now - last_report_sent_ > kHeartbeatSeconds;
+    if (!report_is_new_ && !heartbeat) return false;
+    report = report_;
+    report_is_new_ = false;
+    ++unfinished_;
+    last_report_sent_ = now;
+  }
+  mark(end_->put_report(report));
+  const std::lock_guard lock(mutex_);
+  --unfinished_;
+  return true;
+}
+
+bool Communication::send_fragment() {
+  if (!end_->slot_free()) return false;
+  Staged staged;
+  {
+    const std::lock_guard lock(mutex_);
+    if (staged_.empty() || inbox_.syncer_lost) return false;
+    staged = std::move(staged_.front());
+    staged_.erase(staged_.begin());
+  }
+  mark(end_->put_fragment(staged.header, staged.values));
+  const std::lock_guard lock(mutex_);
+  if (spare_buffers_.size() < kStagedFragments) spare_buffers_.push_back(std::move(staged.values));
+  return true;
+}
+
+}  // namespace archipelago::runtime

@@ -1,0 +1,56 @@
+#include "runtime/fragment_sender.h"
+
+namespace archipelago::runtime {
+namespace {
+
+// Enough to keep a link busy, few enough that a slow one never holds more than this in memory.
+constexpr int kInFlight = 2;
+
+}  // namespace
+
+FragmentSender::FragmentSender(link::SyncerEnd& link, const GlobalState& state, int fragments)
+    : link_(link), state_(state), fragments_(fragments) {}
+
+void FragmentSender::add_peer() {
+  peers_.push_back({std::vector<bool>(static_cast<std::size_t>(fragments_), false)});
+}
+
+void FragmentSender::mark(int peer, int fragment) {
+  Peer& to = peers_.at(static_cast<std::size_t>(peer));
+  auto missing = to.missing.at(static_cast<std::size_t>(fragment));
+  if (!missing) ++to.count;
+  missing = true;
+}
+
+void FragmentSender::mark_all(int peer) {
+  for (int fragment = 0; fragment < fragments_; ++fragment) mark(peer, fragment);
+}
+
+void FragmentSender::clear(int peer) {
+  Peer& to = peers_.at(static_cast<std::size_t>(peer));
+  to.missing.assign(to.missing.size(), false);
+  to.count = 0;
+}
+
+void FragmentSender::pump(std::int64_t run_tokens) {
+  for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
+    Peer& to = peers_[static_cast<std::size_t>(peer)];
+    while (to.count > 0 && link_.values_in_flight(peer) < kInFlight) {
+      while (!to.missing[static_cast<std::size_t>(to.next)]) to.next = (to.next + 1) % fragments_;
+      to.missing[static_cast<std::size_t>(to.next)] = false;
+      --to.count;
+      send(peer, to.next, run_tokens);
+    }
+  }
+}
+
+void FragmentSender::send(int peer, int fragment, std::int64_t run_tokens) {
+  link::DownHeader header;
+  header.kind = link::DownKind::fragment;
+  header.fragment = fragment;
+  header.version = state_.version(fragment);
+  header.tokens = run_tokens;
+  link_.send(peer, header, state_.theta(fragment));
+}
+
+}  // namespace archipelago::runtime

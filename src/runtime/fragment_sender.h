@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "link/link.h"
+#include "runtime/global_state.h"
+
+namespace archipelago::runtime {
+
+// Brings each learner up to the newest version of every fragment, without a queue that grows: for
+// each peer it only remembers which fragments are out of date there, and sends the newest values
+// when the ones before have left.
+class FragmentSender {
+ public:
+  FragmentSender(link::SyncerEnd& link, const GlobalState& state, int fragments);
+
+  void add_peer();
+
+  // The peer lacks this fragment, or all of them, or needs none any more.
+  void mark(int peer, int fragment);
+  void mark_all(int peer);
+  void clear(int peer);
+
+  // Sends what may be sent now. `run_tokens`: trained by all learners so far.
+  void pump(std::int64_t run_tokens);
+
+ private:
+  struct Peer {
+    std::vector<bool> missing;
+    int next = 0;  // fragments take turns
+    int count = 0;
+  };
+
+  void send(int peer, int fragment, std::int64_t run_tokens);
+
+  link::SyncerEnd& link_;
+  const GlobalState& state_;
+  int fragments_;
+  std::vector<Peer> peers_;
+};
+
+}  // namespace archipelago::runtime

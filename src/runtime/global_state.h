@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "link/message.h"
+#include "runtime/setup.h"
+#include "sync/merge.h"
+
+namespace archipelago::runtime {
+
+// The global parameters Theta and the outer momentum, by fragment. A merge makes new values and
+// puts them in the place of the old, so that whoever still sends or saves the old ones may finish.
+class GlobalState {
+ public:
+  // Parameters from config.train.seed, momentum 0, versions 0.
+  explicit GlobalState(const Setup& setup);
+
+  // As a checkpoint left it; `state` fits the setup (checkpoint::require_same_model).
+  GlobalState(const Setup& setup, const checkpoint::Global& state);
+
+  std::shared_ptr<const link::Values> theta(int fragment) const;
+  std::int32_t version(int fragment) const { return versions_[at(fragment)]; }
+  const std::vector<std::int32_t>& versions() const { return versions_; }
+
+  // The values of a fragment after a merge, made without touching the present ones.
+  struct MergedFragment {
+    int fragment;
+    std::shared_ptr<const link::Values> theta;
+    std::shared_ptr<const link::Values> momentum;
+  };
+  MergedFragment merge(int fragment, const std::vector<sync::MergeInput>& inputs) const;
+
+  // Puts them in place; version + 1.
+  void adopt(MergedFragment merged);
+
+  // Theta as one flat buffer in the model's order.
+  std::vector<float> flat_parameters() const;
+
+  // The part of a global checkpoint that this holds.
+  checkpoint::Global checkpoint() const;
+
+  // Digest of Theta's bits.
+  std::uint64_t digest() const;
+
+ private:
+  using Fragments = std::vector<std::shared_ptr<const link::Values>>;
+
+  static std::size_t at(int fragment) { return static_cast<std::size_t>(fragment); }
+  Fragments split(const std::vector<float>& flat) const;
+  std::vector<float> join(const Fragments& fragments) const;
+
+  const Setup& setup_;
+  Fragments theta_;
+  Fragments momentum_;
+  std::vector<std::int32_t> versions_;
+};
+
+}  // namespace archipelago::runtime

@@ -1,0 +1,277 @@
+#include "runtime/island_process.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/log.h"
+#include "runtime/clock.h"
+#include "runtime/memory_table.h"
+
+namespace archipelago::runtime {
+namespace {
+
+constexpr double kIdleSeconds = 0.002;
+constexpr double kSmoothing = 0.2;      // of step_seconds, for each new step
+constexpr double kGoodbyeSeconds = 10;  // for the last report to leave
+
+template <typename T>
+std::span<std::byte> bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+IslandProcess::IslandProcess(const Setup& setup, const data::TokenDataset& dataset,
+                             const RunFolder& folder, island::Island& island,
+                             Communication* communication)
+    : setup_(setup),
+      dataset_(dataset),
+      folder_(folder),
+      island_(island),
+      communication_(communication) {
+  if (communication_ != nullptr) writer_ = std::make_unique<CheckpointWriter>();
+}
+
+IslandProcess::~IslandProcess() = default;
+
+IslandEnd IslandProcess::run() {
+  for (;;) {
+    Plan plan;
+    if (communication_ != nullptr) plan = decide();
+    share(plan);
+    receive_fragments(plan);
+    switch (plan.command) {
+      case Command::wait:
+        if (communication_ != nullptr) post_report();
+        break;
+      case Command::begin:
+        begin(plan);
+        break;
+      case Command::rest:
+        rest();
+        break;
+      case Command::step:
+        step();
+        break;
+      case Command::finish:
+        finish();
+        return plan.orderly != 0 ? IslandEnd::finished : IslandEnd::finished_after_losses;
+      case Command::abandon:
+        if (communication_ != nullptr && state_ && phase_ != link::Phase::ready) save_checkpoint();
+        return IslandEnd::syncer_lost;
+    }
+  }
+}
+
+IslandProcess::Plan IslandProcess::decide() {
+  for (;;) {
+    boundary_started_ = now_seconds();
+    Inbox inbox = communication_->take();
+    Plan plan;
+    plan.command = choose(inbox);
+    for (auto& [fragment, message] : inbox.fragments) {
+      run_tokens_ = std::max(run_tokens_, message.header.tokens);
+      arrived_.push_back(std::move(message));
+    }
+    asks_.insert(asks_.end(), inbox.asks.begin(), inbox.asks.end());
+    remember_faults(inbox.faults);
+    if (inbox.order) {
+      plan.learner = inbox.order->learner;
+      plan.incarnation = inbox.order->incarnation;
+      plan.tokens = inbox.order->tokens;
+      ++orders_;
+    }
+    if (inbox.finish) plan.orderly = inbox.finish->orderly;
+    plan.run_tokens = run_tokens_;
+    // Fragments for a life that begins only now stay here until the model has been made.
+    if (plan.command != Command::begin && phase_ != link::Phase::ready) {
+      plan.fragments = static_cast<std::int32_t>(arrived_.size());
+    }
+    const bool something_to_do = plan.command != Command::wait || plan.fragments > 0;
+    if (something_to_do) return plan;
+    if (phase_ != link::Phase::ready) {
+      stage_asked();
+      return plan;
+    }
+    post_report();
+    sleep_seconds(kIdleSeconds);
+  }
+}
+
+IslandProcess::Command IslandProcess::choose(const Inbox& inbox) {
+  if (inbox.syncer_lost) return Command::abandon;
+  if (inbox.finish) return Command::finish;
+  if (inbox.pause) paused_ = true;
+  if (inbox.order) {
+    arrived_.clear();
+    asks_.clear();
+    paused_ = inbox.pause;
+    return inbox.order->kind == link::DownKind::assign ? Command::begin : Command::rest;
+  }
+  if (phase_ == link::Phase::ready || paused_ || !state_->holds_all()) return Command::wait;
+  return Command::step;
+}
+
+void IslandProcess::share(Plan& plan) {
+  island_.broadcast(bytes_of(plan));
+  if (plan.command == Command::wait && phase_ != link::Phase::ready && plan.fragments == 0) {
+    sleep_seconds(kIdleSeconds);
+  }
+}
+
+void IslandProcess::receive_fragments(const Plan& plan) {
+  if (plan.fragments == 0) return;
+  if (communication_ == nullptr) arrived_.resize(static_cast<std::size_t>(plan.fragments));
+  for (auto& message : arrived_) {
+    island_.broadcast(bytes_of(message.header));
+    message.values.resize(static_cast<std::size_t>(message.header.elements));
+    island_.broadcast(std::as_writable_bytes(std::span(message.values)));
+    state_->receive(message.header.fragment, message.header.version, message.values);
+  }
+  arrived_.clear();
+  state_->set_run_tokens(plan.run_tokens);
+  report_changed_ = true;
+}
+
+void IslandProcess::begin(const Plan& plan) {
+  if (!state_) {
+    state_ = std::make_unique<LearnerState>(setup_, dataset_, island_.rank(), island_.size());
+  }
+  if (writer_) writer_->finish();
+  // The moments of this learner's own last checkpoint, else of the newest of any other.
+  auto saved = checkpoint::newest_learner(folder_.checkpoints(), plan.learner);
+  if (!saved) saved = checkpoint::newest_learner(folder_.checkpoints(), -1);
+  state_->begin(plan.learner, plan.incarnation, plan.tokens, saved ? &*saved : nullptr);
+  phase_ = link::Phase::playing;
+  step_seconds_ = 0;
+  blocked_seconds_ = 0;
+  life_started_ = 0;
+  set_log_speaker("learner=" + std::to_string(plan.learner) +
+                  " rank=" + std::to_string(island_.rank()));
+  if (communication_ == nullptr) return;
+  log_info("life " + std::to_string(plan.incarnation) + " begins at token " +
+           std::to_string(plan.tokens) + ", moments " +
+           (saved ? "of learner " + std::to_string(saved->learner) + "'s checkpoint at step " +
+                        std::to_string(saved->step)
+                  : std::string("new")));
+  report_changed_ = true;
+  post_report();
+}
+
+void IslandProcess::rest() {
+  if (communication_ != nullptr && state_ && phase_ != link::Phase::ready) {
+    log_info("leaves its place and becomes a spare");
+  }
+  phase_ = link::Phase::ready;
+  report_changed_ = true;
+  if (communication_ != nullptr) post_report();
+}
+
+void IslandProcess::step() {
+  if (communication_ != nullptr) {
+    if (life_started_ == 0) {
+      life_started_ = boundary_started_;
+      log_memory();
+    }
+    stage_asked();
+    post_report();
+    blocked_seconds_ += now_seconds() - boundary_started_;
+    checkpoint_if_due();
+  }
+  const double started = now_seconds();
+  const float loss = state_->step([this](std::span<float> v) { island_.all_reduce_mean(v); });
+  double seconds = now_seconds() - started;
+  if (started < slow_until_) {
+    sleep_seconds(seconds * (slow_factor_ - 1));
+    seconds = now_seconds() - started;
+  }
+  loss_ = loss;
+  step_seconds_ =
+      step_seconds_ == 0 ? seconds : step_seconds_ + kSmoothing * (seconds - step_seconds_);
+  report_changed_ = true;
+}
+
+void IslandProcess::finish() {
+  if (communication_ == nullptr) return;
+  if (phase_ != link::Phase::ready) save_checkpoint();
+  phase_ = link::Phase::finished;
+  report_changed_ = true;
+  post_report();
+  communication_->flush(kGoodbyeSeconds);
+}
+
+void IslandProcess::stage_asked() {
+  auto ask = asks_.begin();
+  while (ask != asks_.end()) {
+    const bool other_life =
+        ask->learner != state_->learner() || ask->incarnation != state_->incarnation();
+    if (!other_life) {
+      if (!communication_->can_stage()) return;
+      // A learner that has just received the fragment answers after its next step.
+      if (!paused_ && !state_->has_news(ask->fragment)) {
+        ++ask;
+        continue;
+      }
+      const auto header = state_->header(ask->fragment, ask->round);
+      link::Values values = communication_->take_buffer(header.elements);
+      state_->copy_fragment(ask->fragment, values);
+      communication_->stage(header, std::move(values));
+    }
+    ask = asks_.erase(ask);
+  }
+}
+
+void IslandProcess::remember_faults(const std::vector<link::DownHeader>& faults) {
+  for (const auto& fault : faults) {
+    slow_factor_ = fault.factor;
+    slow_until_ = now_seconds() + fault.seconds;
+    log_warning("slowed " + std::to_string(fault.factor) + " times by the chaos plan");
+  }
+}
+
+void IslandProcess::post_report() {
+  const bool waiting_learner = phase_ == link::Phase::playing && life_started_ == 0;
+  if (!report_changed_ && !waiting_learner) return;
+  report_changed_ = false;
+  link::Report report;
+  report.phase = phase_ == link::Phase::playing && paused_ ? link::Phase::paused : phase_;
+  report.orders = orders_;
+  if (state_) {
+    report.learner = state_->learner();
+    report.incarnation = state_->incarnation();
+    report.step = state_->steps();
+    report.tokens = state_->tokens();
+    report.held = state_->held();
+  }
+  report.step_seconds = step_seconds_;
+  report.loss = loss_;
+  report.blocked_seconds = blocked_seconds_;
+  report.busy_seconds = life_started_ == 0 ? 0 : now_seconds() - life_started_;
+  report.resident_bytes = resident_bytes();
+  communication_->post(report);
+}
+
+void IslandProcess::checkpoint_if_due() {
+  const auto every = setup_.config.checkpoint.learner_steps;
+  if (every == 0 || state_->steps() == 0 || state_->steps() % every != 0 || writer_->busy()) return;
+  auto state = std::make_shared<checkpoint::Learner>(state_->checkpoint());
+  writer_->start("the checkpoint of learner " + std::to_string(state->learner),
+                 [state, folder = folder_.checkpoints(), keep = setup_.config.checkpoint.keep] {
+                   checkpoint::save(folder, *state, keep);
+                 });
+}
+
+void IslandProcess::save_checkpoint() {
+  writer_->finish();
+  writer_->start("the last checkpoint of learner " + std::to_string(state_->learner()), [this] {
+    checkpoint::save(folder_.checkpoints(), state_->checkpoint(), setup_.config.checkpoint.keep);
+  });
+  writer_->finish();
+}
+
+void IslandProcess::log_memory() const {
+  log_info(memory_table(state_->memory(), resident_bytes()));
+}
+
+}  // namespace archipelago::runtime

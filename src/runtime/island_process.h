@@ -1,0 +1,94 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/token_dataset.h"
+#include "island/island.h"
+#include "runtime/checkpoint_writer.h"
+#include "runtime/communication.h"
+#include "runtime/learner_state.h"
+#include "runtime/run_folder.h"
+#include "runtime/setup.h"
+
+namespace archipelago::runtime {
+
+// How an island's part in the job ended.
+enum class IslandEnd {
+  finished,  // the syncer said finish; nobody died
+  finished_after_losses,
+  syncer_lost,  // no syncer is left; the checkpoint is written
+};
+
+// The life of an island's rank: asleep as a spare until an order makes it a learner, then inner
+// steps until the next order. At every step boundary the leader decides from what its communication
+// thread has taken in, tells the other ranks, and all do the same.
+class IslandProcess {
+ public:
+  // `communication`: on the leader only. References must outlive this.
+  IslandProcess(const Setup& setup, const data::TokenDataset& dataset, const RunFolder& folder,
+                island::Island& island, Communication* communication);
+  ~IslandProcess();
+
+  IslandEnd run();
+
+ private:
+  enum class Command : std::int32_t { wait, begin, rest, step, finish, abandon };
+
+  // What the leader tells the other ranks at a boundary.
+  struct Plan {
+    Command command = Command::wait;
+    std::int32_t fragments = 0;  // that follow, to be received before the command is carried out
+    std::int32_t learner = -1;
+    std::int32_t incarnation = -1;
+    std::int64_t tokens = 0;  // begin: where to go on
+    std::int64_t run_tokens = 0;
+    std::int32_t orderly = 0;  // finish
+    std::int32_t unused = 0;
+  };
+
+  Plan decide();
+  Command choose(const Inbox& inbox);
+  void share(Plan& plan);
+  void receive_fragments(const Plan& plan);
+  void begin(const Plan& plan);
+  void rest();
+  void step();
+  void finish();
+
+  void stage_asked();
+  void remember_faults(const std::vector<link::DownHeader>& faults);
+  void post_report();
+  void checkpoint_if_due();
+  void save_checkpoint();
+  void log_memory() const;
+
+  const Setup& setup_;
+  const data::TokenDataset& dataset_;
+  const RunFolder& folder_;
+  island::Island& island_;
+  Communication* communication_;
+
+  std::unique_ptr<LearnerState> state_;  // made with the first life
+  link::Phase phase_ = link::Phase::ready;
+  bool paused_ = false;
+
+  // Leader only.
+  std::unique_ptr<CheckpointWriter> writer_;
+  std::int64_t orders_ = 0;
+  std::optional<link::DownHeader> order_;
+  std::vector<link::DownMessage> arrived_;
+  std::vector<link::DownHeader> asks_;
+  std::int64_t run_tokens_ = 0;
+  double step_seconds_ = 0;
+  double loss_ = 0;
+  double life_started_ = 0;
+  double boundary_started_ = 0;
+  double blocked_seconds_ = 0;
+  double slow_factor_ = 1;
+  double slow_until_ = 0;
+  bool report_changed_ = true;
+};
+
+}  // namespace archipelago::runtime

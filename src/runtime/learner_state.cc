@@ -1,0 +1,148 @@
+#include "runtime/learner_state.h"
+
+#include <algorithm>
+
+#include "fragment/partition.h"
+
+namespace archipelago::runtime {
+
+LearnerState::LearnerState(const Setup& setup, const data::TokenDataset& dataset, int rank,
+                           int ranks)
+    : setup_(setup),
+      dataset_(dataset),
+      order_(static_cast<std::int64_t>(dataset.tokens(data::Split::train).size()),
+             setup.config.model.context, setup.config.sync.learners, setup.config.train.seed),
+      rank_batch_(setup.config.train.batch / ranks),
+      first_sequence_(rank * rank_batch_),
+      model_(model::make_model(setup.config.model, rank_batch_, setup.config.train.threads)),
+      optimizer_(setup.tensors, setup.config.train),
+      inputs_(static_cast<std::size_t>(rank_batch_ * setup.config.model.context)),
+      targets_(inputs_.size()),
+      held_(setup.fragments.size(), -1),
+      steps_since_(setup.fragments.size(), 0),
+      tokens_since_(setup.fragments.size(), 0) {}
+
+void LearnerState::begin(int learner, int incarnation, std::int64_t tokens,
+                         const checkpoint::Learner* saved) {
+  learner_ = learner;
+  incarnation_ = incarnation;
+  tokens_ = tokens;
+  steps_ = tokens / setup_.batch_tokens();
+  run_tokens_ = 0;
+  steps_since_run_tokens_ = 0;
+  std::fill(held_.begin(), held_.end(), -1);
+  std::fill(steps_since_.begin(), steps_since_.end(), 0);
+  std::fill(tokens_since_.begin(), tokens_since_.end(), 0);
+  const auto gradients = model_->gradients();
+  std::fill(gradients.begin(), gradients.end(), 0.0F);
+  const auto first = optimizer_.first_moment();
+  const auto second = optimizer_.second_moment();
+  if (saved != nullptr) {
+    std::copy(saved->adam_m.begin(), saved->adam_m.end(), first.begin());
+    std::copy(saved->adam_v.begin(), saved->adam_v.end(), second.begin());
+    optimizer_.set_steps(saved->adam_steps);
+  } else {
+    std::fill(first.begin(), first.end(), 0.0F);
+    std::fill(second.begin(), second.end(), 0.0F);
+    optimizer_.set_steps(0);
+  }
+}
+
+void LearnerState::receive(int fragment, std::int32_t version, std::span<const float> values) {
+  fragment::scatter(setup_.fragments[at(fragment)], values, model_->parameters());
+  held_[at(fragment)] = version;
+  steps_since_[at(fragment)] = 0;
+  tokens_since_[at(fragment)] = 0;
+}
+
+bool LearnerState::holds_all() const {
+  return std::none_of(held_.begin(), held_.end(), [](std::int32_t v) { return v < 0; });
+}
+
+void LearnerState::set_run_tokens(std::int64_t tokens) {
+  if (tokens <= run_tokens_) return;
+  run_tokens_ = tokens;
+  steps_since_run_tokens_ = 0;
+}
+
+float LearnerState::step(const std::function<void(std::span<float>)>& average) {
+  load_batch();
+  float loss = model_->forward_backward({rank_batch_, inputs_, targets_});
+  average(model_->gradients());
+  average(std::span(&loss, 1));
+
+  // The schedule follows the whole run, so a learner that was away has the others' learning rate.
+  const std::int64_t step_of_run =
+      run_tokens_ / (setup_.config.sync.learners * setup_.batch_tokens()) + steps_since_run_tokens_;
+  optimizer_.step(model_->parameters(), model_->gradients(),
+                  model::learning_rate(setup_.config.train, step_of_run));
+  ++steps_;
+  ++steps_since_run_tokens_;
+  tokens_ += setup_.batch_tokens();
+  for (auto& steps : steps_since_) ++steps;
+  for (auto& tokens : tokens_since_) tokens += setup_.batch_tokens();
+  return loss;
+}
+
+void LearnerState::load_batch() {
+  const std::int64_t cursor = tokens_ / setup_.config.model.context + first_sequence_;
+  data::fill_batch(dataset_, order_, learner_, cursor, rank_batch_, setup_.config.model.context,
+                   inputs_, targets_);
+}
+
+void LearnerState::copy_fragment(int fragment, std::span<float> values) const {
+  fragment::gather(setup_.fragments[at(fragment)], model_->parameters(), values);
+}
+
+link::FragmentHeader LearnerState::header(int fragment, std::int64_t round) const {
+  link::FragmentHeader header;
+  header.learner = learner_;
+  header.incarnation = incarnation_;
+  header.round = round;
+  header.fragment = fragment;
+  header.base_version = held_[at(fragment)];
+  header.steps = steps_since_[at(fragment)];
+  header.tokens = tokens_since_[at(fragment)];
+  header.at_tokens = tokens_;
+  header.elements = setup_.fragments[at(fragment)].size;
+  return header;
+}
+
+checkpoint::Learner LearnerState::checkpoint() const {
+  checkpoint::Learner state;
+  state.common.tensors = setup_.tensors;
+  const auto parameters = model_->parameters();
+  state.common.parameters.assign(parameters.begin(), parameters.end());
+  state.common.fragment_of_tensor = setup_.fragment_of_tensor;
+  state.common.versions = held_;
+  state.learner = learner_;
+  state.incarnation = incarnation_;
+  state.step = steps_;
+  state.tokens = tokens_;
+  state.cursor = tokens_ / setup_.config.model.context;
+  auto& optimizer = const_cast<model::AdamW&>(optimizer_);  // spans of a const optimizer
+  const auto first = optimizer.first_moment();
+  const auto second = optimizer.second_moment();
+  state.adam_steps = optimizer_.steps();
+  state.adam_m.assign(first.begin(), first.end());
+  state.adam_v.assign(second.begin(), second.end());
+  state.random_state = setup_.config.train.seed;
+  state.steps_since = steps_since_;
+  state.tokens_since = tokens_since_;
+  return state;
+}
+
+LearnerState::Memory LearnerState::memory() const {
+  constexpr std::int64_t kFloat = sizeof(float);
+  const std::int64_t parameters = setup_.parameters * kFloat;
+  return {parameters,
+          parameters,
+          2 * parameters,
+          model_->activation_bytes(rank_batch_),
+          2 * setup_.largest_fragment * kFloat,
+          static_cast<std::int64_t>((dataset_.tokens(data::Split::train).size() +
+                                     dataset_.tokens(data::Split::validation).size()) *
+                                    sizeof(std::uint16_t))};
+}
+
+}  // namespace archipelago::runtime

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "data/token_dataset.h"
+#include "link/message.h"
+#include "model/model.h"
+#include "runtime/setup.h"
+
+namespace archipelago::runtime {
+
+// One rank's share of a learner: model, inner optimizer, place in the data, and the counters of
+// each fragment. Knows nothing of other ranks; every rank of an island does the same calls.
+class LearnerState {
+ public:
+  // `rank` of `ranks` of the island: it trains on its share of each batch. The model and the
+  // moments are made here; their parameters are undefined until begin() and receive().
+  LearnerState(const Setup& setup, const data::TokenDataset& dataset, int rank, int ranks);
+
+  // Starts a life of `learner`: no fragment is held, data goes on where `tokens` says, the moments
+  // come from `saved` (zeros without).
+  void begin(int learner, int incarnation, std::int64_t tokens, const checkpoint::Learner* saved);
+
+  // Overwrites a fragment by the global one; the moments stay.
+  void receive(int fragment, std::int32_t version, std::span<const float> values);
+
+  bool holds_all() const;
+
+  // Tokens trained by all learners so far, as the syncer last said: where the schedule stands.
+  void set_run_tokens(std::int64_t tokens);
+
+  // One inner step; `average` replaces the gradients by their mean over the island and returns the
+  // mean loss likewise appended as the last element. Returns this step's loss.
+  float step(const std::function<void(std::span<float>)>& average);
+
+  // The rank's copy of a fragment and what is said of it.
+  void copy_fragment(int fragment, std::span<float> values) const;
+  link::FragmentHeader header(int fragment, std::int64_t round) const;
+  bool has_news(int fragment) const { return steps_since_[at(fragment)] > 0; }
+
+  checkpoint::Learner checkpoint() const;
+
+  int learner() const { return learner_; }
+  int incarnation() const { return incarnation_; }
+  std::int64_t steps() const { return steps_; }
+  std::int64_t tokens() const { return tokens_; }
+  const std::vector<std::int32_t>& held() const { return held_; }
+
+  // Bytes by what they are for, for the memory table.
+  struct Memory {
+    std::int64_t parameters;
+    std::int64_t gradients;
+    std::int64_t moments;
+    std::int64_t activations;
+    std::int64_t fragments;  // two of the largest: one on its way up, one down
+    std::int64_t data;
+    std::int64_t total() const {
+      return parameters + gradients + moments + activations + fragments;
+    }
+  };
+  Memory memory() const;
+
+ private:
+  static std::size_t at(int fragment) { return static_cast<std::size_t>(fragment); }
+  void load_batch();
+
+  const Setup& setup_;
+  const data::TokenDataset& dataset_;
+  data::SequenceOrder order_;
+  std::int64_t rank_batch_;
+  std::int64_t first_sequence_;
+  std::unique_ptr<model::Model> model_;
+  model::AdamW optimizer_;
+  std::vector<std::int32_t> inputs_;
+  std::vector<std::int32_t> targets_;
+
+  int learner_ = -1;
+  int incarnation_ = -1;
+  std::int64_t steps_ = 0;
+  std::int64_t tokens_ = 0;
+  std::int64_t run_tokens_ = 0;
+  std::int64_t steps_since_run_tokens_ = 0;
+  std::vector<std::int32_t> held_;
+  std::vector<std::int64_t> steps_since_;
+  std::vector<std::int64_t> tokens_since_;
+};
+
+}  // namespace archipelago::runtime

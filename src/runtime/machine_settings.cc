@@ -1,0 +1,60 @@
+#include "runtime/machine_settings.h"
+
+#include "config/options.h"
+
+namespace archipelago::runtime {
+namespace {
+
+sync::Nanoseconds nanoseconds(double seconds) {
+  return static_cast<sync::Nanoseconds>(seconds * 1e9);
+}
+
+}  // namespace
+
+sync::Settings machine_settings(const Setup& setup) {
+  const auto& options = setup.config.sync;
+  sync::Settings settings;
+  settings.learners = options.learners;
+  settings.fragments = setup.fragment_count();
+  settings.interval = options.interval;
+  settings.overlap = options.overlap;
+  settings.quorum = options.quorum;
+  settings.grace = options.grace;
+  settings.grace_cap = nanoseconds(options.grace_cap);
+  settings.suspect_after = nanoseconds(options.suspect);
+  settings.expel_after = nanoseconds(options.expel);
+  settings.outlier = options.outlier;
+  settings.spares = options.spares;
+  settings.batch_tokens = setup.batch_tokens();
+  settings.token_budget = setup.config.train.steps * options.learners * settings.batch_tokens;
+  settings.checkpoint_rounds = setup.config.checkpoint.global_rounds;
+  return settings;
+}
+
+sync::Restored restored_from(const std::optional<checkpoint::Global>& state) {
+  if (!state) return {};
+  return {state->round, state->common.versions, state->incarnations, state->merged_tokens};
+}
+
+std::map<std::string, std::string> config_map(const Setup& setup) {
+  return config::to_map(setup.config);
+}
+
+std::string learner_state_name(sync::LearnerState state) {
+  switch (state) {
+    case sync::LearnerState::vacant:
+    case sync::LearnerState::lost:
+      return "lost";
+    case sync::LearnerState::joining:
+      return "joining";
+    case sync::LearnerState::active:
+      return "active";
+    case sync::LearnerState::suspect:
+      return "suspect";
+    case sync::LearnerState::retired:
+      return "spare";
+  }
+  return "lost";
+}
+
+}  // namespace archipelago::runtime

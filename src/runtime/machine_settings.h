@@ -1,0 +1,25 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+#include "runtime/setup.h"
+#include "sync/machine.h"
+
+namespace archipelago::runtime {
+
+// The state machine's settings for a run.
+sync::Settings machine_settings(const Setup& setup);
+
+// What a checkpoint says of rounds and lives.
+sync::Restored restored_from(const std::optional<checkpoint::Global>& state);
+
+// Every option for a checkpoint's attributes.
+std::map<std::string, std::string> config_map(const Setup& setup);
+
+// The word of status.json.
+std::string learner_state_name(sync::LearnerState state);
+
+}  // namespace archipelago::runtime

@@ -1,0 +1,38 @@
+#include "runtime/memory_table.h"
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+namespace archipelago::runtime {
+namespace {
+
+std::string mib(std::int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+}  // namespace
+
+std::int64_t resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::int64_t kib = 0;
+  for (std::string line; std::getline(status, line);) {
+    std::istringstream words(line);
+    std::string key;
+    std::int64_t value = 0;
+    if (words >> key >> value && (key == "RssAnon:" || key == "RssShmem:")) kib += value;
+  }
+  return kib * 1024;
+}
+
+std::string memory_table(const LearnerState::Memory& memory, std::int64_t resident) {
+  return "memory in MiB: parameters " + mib(memory.parameters) + ", gradients " +
+         mib(memory.gradients) + ", moments " + mib(memory.moments) + ", activations " +
+         mib(memory.activations) + ", two fragments " + mib(memory.fragments) + ", together " +
+         mib(memory.total()) + "; token data " + mib(memory.data) + "; resident now " +
+         mib(resident);
+}
+
+}  // namespace archipelago::runtime

@@ -1,0 +1,136 @@
+#include "runtime/refill.h"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/log.h"
+#include "mpi/check.h"
+
+namespace archipelago::runtime {
+namespace {
+
+struct MemberWire {
+  char host[256];
+  std::int64_t pid;
+};
+
+// On the merged communicator the syncer is rank 0, the new island's ranks follow.
+constexpr int kSyncer = 0;
+constexpr int kLeader = 1;
+
+std::vector<island::Member> gather_members(MPI_Comm merged) {
+  MemberWire own{};
+  const std::string host = island::host_name();
+  std::memcpy(own.host, host.data(), std::min(host.size(), sizeof own.host - 1));
+  own.pid = ::getpid();
+  int size = 0;
+  mpi::check(MPI_Comm_size(merged, &size), "counting a new island's ranks");
+  std::vector<MemberWire> all(static_cast<std::size_t>(size));
+  mpi::check(
+      MPI_Gather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, kSyncer, merged),
+      "learning a new island's members");
+  std::vector<island::Member> members;
+  for (std::size_t i = 1; i < all.size(); ++i) members.push_back({all[i].host, all[i].pid});
+  return members;
+}
+
+// Collective over syncer and leader of `merged`.
+link::MpiPair make_pair(MPI_Comm merged, const link::MailboxLayout& mailbox) {
+  MPI_Group all = MPI_GROUP_NULL;
+  MPI_Group two = MPI_GROUP_NULL;
+  const int ranks[2] = {kSyncer, kLeader};
+  MPI_Comm comm = MPI_COMM_NULL;
+  mpi::check(MPI_Comm_group(merged, &all), "making a new pair's group");
+  mpi::check(MPI_Group_incl(all, 2, ranks, &two), "making a new pair's group");
+  mpi::check(MPI_Comm_create_group(merged, two, 0, &comm), "making a new pair");
+  MPI_Group_free(&two);
+  MPI_Group_free(&all);
+  return link::MpiPair::on(mpi::Communicator(comm), mailbox);
+}
+
+}  // namespace
+
+Refill::Refill(const config::RunConfig& config, const link::MailboxLayout& mailbox)
+    : config_(config), mailbox_(mailbox) {
+  if (config_.sync.refill) thread_ = std::thread([this] { run(); });
+}
+
+Refill::~Refill() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  // A spawn that hangs in the MPI runtime cannot be interrupted; the process is about to end.
+  thread_.detach();
+}
+
+void Refill::request(int islands) {
+  {
+    const std::lock_guard lock(mutex_);
+    wanted_ += islands;
+  }
+  changed_.notify_all();
+}
+
+std::vector<Refill::NewIsland> Refill::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(arrived_, {});
+}
+
+void Refill::run() try {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return wanted_ > 0 || stopping_; });
+    if (stopping_) return;
+    --wanted_;
+    lock.unlock();
+    NewIsland island = spawn();
+    lock.lock();
+    arrived_.push_back(std::move(island));
+  }
+} catch (const std::exception& error) {
+  log_warning(std::string("no more spares can be started in this job: ") + error.what());
+}
+
+Refill::NewIsland Refill::spawn() {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string config_file = (std::filesystem::path(config_.out) / "config.ini").string();
+  std::string words[] = {"train", "--config", config_file};
+  char* arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
+  MPI_Info info = MPI_INFO_NULL;
+  mpi::check(MPI_Info_create(&info), "starting a new island");
+  mpi::check(MPI_Info_set(info, "bind_to", "none"), "starting a new island");
+  MPI_Comm intercomm = MPI_COMM_NULL;
+  const int code = MPI_Comm_spawn(program.c_str(), arguments, config_.sync.ranks_per_learner, info,
+                                  0, MPI_COMM_SELF, &intercomm, MPI_ERRCODES_IGNORE);
+  MPI_Info_free(&info);
+  mpi::check(code, "starting a new island");
+  MPI_Comm merged = MPI_COMM_NULL;
+  mpi::check(MPI_Intercomm_merge(intercomm, 0, &merged), "meeting a new island");
+  mpi::check(MPI_Comm_set_errhandler(merged, MPI_ERRORS_RETURN), "meeting a new island");
+  auto members = gather_members(merged);
+  return {make_pair(merged, mailbox_), std::move(members)};
+}
+
+Refill::Joined Refill::join(const mpi::Session& session, const link::MailboxLayout& mailbox) {
+  MPI_Comm merged = MPI_COMM_NULL;
+  mpi::check(MPI_Intercomm_merge(session.parent(), 1, &merged), "joining the job");
+  mpi::check(MPI_Comm_set_errhandler(merged, MPI_ERRORS_RETURN), "joining the job");
+  gather_members(merged);
+  std::optional<link::MpiPair> pair;
+  if (session.rank() == 0) pair = make_pair(merged, mailbox);
+  MPI_Comm island = MPI_COMM_NULL;
+  mpi::check(MPI_Comm_dup(MPI_COMM_WORLD, &island), "making a new island");
+  return {mpi::Communicator(island), std::move(pair)};
+}
+
+}  // namespace archipelago::runtime

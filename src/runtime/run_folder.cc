@@ -1,0 +1,58 @@
+#include "runtime/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+
+namespace archipelago::runtime {
+
+RunFolder::RunFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+void RunFolder::open_for_writing(bool resume) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ExitCode::configuration, "--out " + folder_.string() + ": " + what);
+  };
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (error) refuse("cannot make the folder: " + error.message());
+  if (!resume && std::filesystem::exists(metrics())) {
+    refuse("already holds a run; go on with it by --resume, or name another folder");
+  }
+  lock_ = FileDescriptor(::open(lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!lock_.valid()) refuse(std::string("cannot write there: ") + std::strerror(errno));
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    refuse("another run uses it now (" + read_file(lock()) +
+           "); wait for it, or stop it by `touch " + stop().string() + "`");
+  }
+  std::filesystem::create_directories(checkpoints(), error);
+  if (error) refuse("cannot make the folder checkpoints: " + error.message());
+  require_room();
+}
+
+void RunFolder::require_room() const {
+  constexpr std::size_t kProbeBytes = 1 << 16;
+  char host[256] = "?";
+  ::gethostname(host, sizeof host - 1);
+  const std::string owner = "pid " + std::to_string(::getpid()) + " on " + host;
+  try {
+    write_file(folder_ / ".probe", std::string(kProbeBytes, '\n'), Durability::flushed);
+    std::filesystem::remove(folder_ / ".probe");
+    if (::ftruncate(lock_.get(), 0) != 0 || ::pwrite(lock_.get(), owner.data(), owner.size(), 0) !=
+                                                static_cast<ssize_t>(owner.size())) {
+      throw std::system_error(errno, std::generic_category(), "cannot write " + lock().string());
+    }
+  } catch (const std::system_error& error) {
+    throw Error(ExitCode::configuration, "--out " + folder_.string() +
+                                             ": cannot write there: " + error.what() +
+                                             "; free some space or name another folder");
+  }
+}
+
+}  // namespace archipelago::runtime

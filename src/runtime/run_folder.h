@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "core/file.h"
+
+namespace archipelago::runtime {
+
+// The files of one run (docs/design.md, "A run's folder"): the one place that names them.
+class RunFolder {
+ public:
+  explicit RunFolder(std::filesystem::path folder);
+
+  // The syncer's right to write here: makes the folder, takes its lock, and refuses a folder that
+  // holds a run unless `resume`. Throws Error(configuration): not writable, no room, already in use
+  // (by which process), already used.
+  void open_for_writing(bool resume);
+
+  std::filesystem::path path() const { return folder_; }
+  std::filesystem::path config() const { return folder_ / "config.ini"; }
+  std::filesystem::path metrics() const { return folder_ / "metrics.jsonl"; }
+  std::filesystem::path events() const { return folder_ / "events.jsonl"; }
+  std::filesystem::path status() const { return folder_ / "status.json"; }
+  std::filesystem::path summary() const { return folder_ / "summary.json"; }
+  std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
+  std::filesystem::path stop() const { return folder_ / "stop"; }
+  std::filesystem::path lock() const { return folder_ / ".lock"; }
+
+ private:
+  void require_room() const;
+
+  std::filesystem::path folder_;
+  FileDescriptor lock_;
+};
+
+}  // namespace archipelago::runtime

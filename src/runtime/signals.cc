@@ -1,0 +1,26 @@
+#include "runtime/signals.h"
+
+#include <signal.h>
+
+#include <atomic>
+
+namespace archipelago::runtime {
+namespace {
+
+std::atomic<int> caught{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void on_signal(int signal) { caught = signal; }
+
+}  // namespace
+
+void catch_stop_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
+}
+
+int stop_signal() { return caught; }
+
+}  // namespace archipelago::runtime

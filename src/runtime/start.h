@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/error.h"
+#include "island/island.h"
+#include "mpi/session.h"
+#include "runtime/layout.h"
+
+namespace archipelago::runtime {
+
+// Runs `step` on every rank of the world, then agrees: where it threw Error on some rank, the
+// lowest such rank logs its line and every rank gets its exit code. Collective over the world.
+std::optional<int> attempt_together(const mpi::Session& session, const std::function<void()>& step);
+
+// Brings the members of every island to the syncer. Collective over the world; empty on other
+// ranks.
+std::vector<std::vector<island::Member>> gather_islands(const Layout& layout);
+
+// Throws Error(bad_data) unless all ranks have the same value. Collective over the world.
+void require_same(const mpi::Session& session, std::uint64_t value, const std::string& what);
+
+// Waits for all ranks of the world without keeping cores busy.
+void wait_for_world();
+
+}  // namespace archipelago::runtime

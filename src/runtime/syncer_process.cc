@@ -1,0 +1,543 @@
+#include "runtime/syncer_process.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "core/checksum.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "runtime/clock.h"
+#include "runtime/machine_settings.h"
+#include "runtime/signals.h"
+#include "sync/tape.h"
+
+namespace archipelago::runtime {
+namespace {
+
+constexpr double kPollSeconds = 0.0005;
+constexpr double kLookSeconds = 0.2;
+constexpr double kStatusSeconds = 1;
+constexpr double kProgressSeconds = 2;
+constexpr double kGoodbyeSeconds = 20;
+
+}  // namespace
+
+SyncerProcess::SyncerProcess(const Setup& setup, const RunFolder& folder, link::SyncerEnd& link,
+                             const SyncerStart& start, std::function<void(int)> refill)
+    : setup_(setup),
+      link_(link),
+      folder_(folder),
+      refill_(std::move(refill)),
+      started_(now_seconds()),
+      record_(folder),
+      statistics_(setup.batch_tokens()),
+      state_(start.restored ? GlobalState(setup, *start.restored) : GlobalState(setup)),
+      merger_(state_),
+      sender_(link, state_, setup.fragment_count()),
+      machine_(machine_settings(setup), restored_from(start.restored)),
+      chaos_(parse_chaos(setup.config.chaos)),
+      last_turn_(started_),
+      progress_time_(started_) {
+  tokens_at_start_ = machine_.total_tokens();
+  progress_tokens_ = tokens_at_start_;
+  record_.add_event(sync::encode_start({machine_settings(setup), restored_from(start.restored)}));
+  for (const auto& members : start.islands) add_island(members);
+}
+
+void SyncerProcess::add_island(std::vector<island::Member> members) {
+  IslandBook book;
+  book.members = std::move(members);
+  islands_.push_back(std::move(book));
+  sender_.add_peer();
+}
+
+double SyncerProcess::elapsed() const { return now_seconds() - started_; }
+
+sync::Nanoseconds SyncerProcess::elapsed_ns() const {
+  return static_cast<sync::Nanoseconds>(elapsed() * 1e9);
+}
+
+// ---- One turn ----------------------------------------------------------------------------------
+
+bool SyncerProcess::turn() {
+  const double now = now_seconds();
+  if (statistics_.started() && !finish_) largest_gap_ = std::max(largest_gap_, now - last_turn_);
+  last_turn_ = now;
+
+  listen();
+  take_merged();
+  watch_for_stop();
+  inflict_chaos();
+  const auto wakeup = machine_.next_wakeup();
+  if (wakeup && elapsed_ns() >= *wakeup) tell(sync::Tick{});
+  sender_.pump(machine_.total_tokens());
+  record_.flush();
+  if (now >= next_status_) {
+    next_status_ = now + kStatusSeconds;
+    write_status(state_name());
+  }
+  if (now >= next_progress_ && !finish_) {
+    next_progress_ = now + kProgressSeconds;
+    log_progress();
+  }
+  if (finish_ && goodbyes_done()) return false;
+  sleep_seconds(kPollSeconds);
+  return true;
+}
+
+void SyncerProcess::listen() {
+  std::vector<int> lost;
+  link_.poll(lost);
+  for (const int peer : lost) {
+    IslandBook& book = islands_[static_cast<std::size_t>(peer)];
+    book.lost = true;
+    if (book.finished) continue;
+    ++lost_islands_;
+    log_warning("island " + std::to_string(peer) + " (" + book.members.front().host + ") is lost");
+    end_life(peer);
+    tell(sync::IslandLost{peer, "its leader died"});
+  }
+  for (int peer = 0; peer < static_cast<int>(islands_.size()); ++peer) {
+    if (islands_[static_cast<std::size_t>(peer)].lost) continue;
+    if (const auto report = link_.read_report(peer)) on_report(peer, *report);
+    while (const auto fragment = link_.read_fragment(peer)) on_fragment(peer, *fragment);
+  }
+}
+
+void SyncerProcess::on_report(int peer, const link::Report& report) {
+  IslandBook& book = islands_[static_cast<std::size_t>(peer)];
+  book.report = report;
+  if (report.phase == link::Phase::finished) book.finished = true;
+  if (report.orders != book.orders) return;  // from before the last order
+  if (report.phase == link::Phase::ready) {
+    if (!book.ready_told) {
+      book.ready_told = true;
+      tell(sync::IslandReady{peer});
+    }
+    return;
+  }
+  if (book.learner < 0) return;
+  add_step_row(book, report);
+  tell(sync::Report{report.learner, report.incarnation, report.step, report.tokens,
+                    report.step_seconds, report.loss, report.held});
+  note_rejoins();
+}
+
+void SyncerProcess::add_step_row(IslandBook& book, const link::Report& report) {
+  if (report.step_seconds <= 0 || report.step == book.row_step) return;
+  book.row_step = report.step;
+  statistics_.add_step(report, now_seconds());
+  record_.add_metrics({{"t", elapsed()},
+                       {"learner", report.learner},
+                       {"incarnation", report.incarnation},
+                       {"step", report.step},
+                       {"tokens", report.tokens},
+                       {"loss", report.loss},
+                       {"step_s", report.step_seconds},
+                       {"blocked_s", report.blocked_seconds - book.row_blocked}});
+  book.row_blocked = report.blocked_seconds;
+}
+
+void SyncerProcess::note_rejoins() {
+  const auto& learners = machine_.learners();
+  for (auto entry = rejoining_.begin(); entry != rejoining_.end();) {
+    const auto& [learner, life] = *entry;
+    const auto& view = learners[static_cast<std::size_t>(learner)];
+    if (view.incarnation != life.first || view.state != sync::LearnerState::active) {
+      ++entry;
+      continue;
+    }
+    const double seconds = now_seconds() - life.second;
+    rejoin_seconds_.push_back(seconds);
+    log_info("learner " + std::to_string(learner) + " counts again after " +
+             std::to_string(seconds) + " s (life " + std::to_string(life.first) + ")");
+    record_.add_event(nlohmann::json{
+        {"t", elapsed_ns()},
+        {"rejoined", {{"learner", learner}, {"incarnation", life.first}, {"seconds", seconds}}}});
+    entry = rejoining_.erase(entry);
+  }
+}
+
+void SyncerProcess::on_fragment(int peer, const link::ArrivedFragment& fragment) {
+  const auto& header = fragment.header;
+  const Key key{header.learner, header.incarnation, header.round};
+  const bool fits =
+      header.fragment >= 0 && header.fragment < setup_.fragment_count() &&
+      header.elements == setup_.fragments[static_cast<std::size_t>(header.fragment)].size;
+  if (!fits || !arrived_.try_emplace(key, Arrived{peer, fragment}).second) {
+    ++refused_;
+    link_.acknowledge(peer, fragment.slot);
+    return;
+  }
+  const double norm = sync::distance(*state_.theta(header.fragment), fragment.values);
+  tell(sync::Delivery{header.learner, header.incarnation, header.round, header.fragment,
+                      header.base_version, header.steps, header.tokens, header.at_tokens, norm});
+}
+
+void SyncerProcess::take_merged() {
+  for (auto& result : merger_.take_results()) {
+    auto merge = merging_.extract(result.round);
+    const int fragment = merge.mapped().fragment;
+    state_.adopt(std::move(result.merged));
+    for (const Key& key : merge.mapped().inputs) release(key);
+    record_.add_metrics({{"t", elapsed()},
+                         {"round", result.round},
+                         {"fragment", fragment},
+                         {"version", state_.version(fragment)},
+                         {"contributors", merge.mapped().contributors},
+                         {"wait_s", now_seconds() - merge.mapped().opened - result.seconds},
+                         {"merge_s", result.seconds}});
+    tell(sync::Merged{result.round, result.seconds});
+  }
+}
+
+void SyncerProcess::watch_for_stop() {
+  const double now = now_seconds();
+  if (now < next_look_ || finish_) return;
+  next_look_ = now + kLookSeconds;
+  std::error_code error;
+  if (std::filesystem::remove(folder_.stop(), error)) {
+    tell(sync::StopRequested{"the file stop"});
+  } else if (stop_signal() != 0) {
+    tell(sync::StopRequested{"signal " + std::to_string(stop_signal())});
+  }
+}
+
+void SyncerProcess::inflict_chaos() {
+  if (!statistics_.started() || finish_) return;
+  for (const Fault& fault : chaos_.due(statistics_.seconds(now_seconds()), machine_.learners())) {
+    const auto& view = machine_.learners()[static_cast<std::size_t>(fault.learner)];
+    const auto peer = peer_of(fault.learner, view.incarnation);
+    if (!peer) continue;
+    log_warning("chaos: " + to_string(fault.kind) + " learner " + std::to_string(fault.learner) +
+                " at step " + std::to_string(view.step));
+    record_.add_event(nlohmann::json{{"t", elapsed_ns()},
+                                     {"fault",
+                                      {{"kind", to_string(fault.kind)},
+                                       {"learner", fault.learner},
+                                       {"incarnation", view.incarnation},
+                                       {"rank", fault.rank},
+                                       {"step", view.step},
+                                       {"seconds", fault.seconds},
+                                       {"factor", fault.factor}}}});
+    link::DownHeader header;
+    header.kind = link::DownKind::fault;
+    header.fault = static_cast<std::int32_t>(fault.kind);
+    header.fault_rank = fault.rank;
+    header.seconds = fault.seconds;
+    header.factor = fault.kind == FaultKind::slow ? fault.factor : 1;
+    link_.send(*peer, header);
+  }
+}
+
+void SyncerProcess::tell(const sync::Event& event) {
+  const sync::Nanoseconds now = elapsed_ns();
+  actions_.clear();
+  machine_.handle(now, event, actions_);
+  record_.add_event(sync::encode_entry(now, event, actions_));
+  // Nothing that an action does tells the machine anything: it hears of it in a later turn.
+  for (const auto& action : actions_) std::visit([this](const auto& a) { act(a); }, action);
+}
+
+// ---- Actions -----------------------------------------------------------------------------------
+
+std::optional<int> SyncerProcess::peer_of(int learner, int incarnation) const {
+  for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
+    const IslandBook& book = islands_[peer];
+    if (!book.lost && book.learner == learner && book.incarnation == incarnation) {
+      return static_cast<int>(peer);
+    }
+  }
+  return std::nullopt;
+}
+
+void SyncerProcess::give_order(int peer, link::DownHeader header) {
+  IslandBook& book = islands_[static_cast<std::size_t>(peer)];
+  ++book.orders;
+  book.ready_told = false;
+  sender_.clear(peer);
+  link_.send(peer, header);
+}
+
+void SyncerProcess::end_life(int peer) {
+  IslandBook& book = islands_[static_cast<std::size_t>(peer)];
+  sender_.clear(peer);
+  if (book.learner < 0) return;
+  statistics_.end_life(book.report);
+  rejoining_[book.learner] = {book.incarnation + 1, now_seconds()};
+  book.learner = -1;
+  book.row_step = -1;
+  book.row_blocked = 0;
+}
+
+void SyncerProcess::act(const sync::Assign& action) {
+  IslandBook& book = islands_.at(static_cast<std::size_t>(action.island));
+  book.learner = action.learner;
+  book.incarnation = action.incarnation;
+  if (auto lost = rejoining_.find(action.learner); lost != rejoining_.end()) {
+    lost->second.first = action.incarnation;
+  }
+  link::DownHeader header;
+  header.kind = link::DownKind::assign;
+  header.learner = action.learner;
+  header.incarnation = action.incarnation;
+  header.tokens = action.tokens;
+  give_order(action.island, header);
+  if (paused_) act(sync::Pause{});
+}
+
+void SyncerProcess::act(const sync::Refresh& action) {
+  if (const auto peer = peer_of(action.learner, action.incarnation)) sender_.mark_all(*peer);
+}
+
+void SyncerProcess::act(const sync::Ask& action) {
+  round_opened_.try_emplace(action.round, now_seconds());
+  const auto peer = peer_of(action.learner, action.incarnation);
+  if (!peer) return;
+  link::DownHeader header;
+  header.kind = link::DownKind::ask;
+  header.learner = action.learner;
+  header.incarnation = action.incarnation;
+  header.round = action.round;
+  header.fragment = action.fragment;
+  link_.send(*peer, header);
+}
+
+void SyncerProcess::act(const sync::Merge& action) {
+  OpenMerge merge{action.fragment, {}, {}, now_seconds()};
+  if (const auto opened = round_opened_.find(action.round); opened != round_opened_.end()) {
+    merge.opened = opened->second;
+    round_opened_.erase(round_opened_.begin(), std::next(opened));
+  }
+  MergeWorker::Job job{action.round, action.fragment, {}};
+  for (const auto& contribution : action.contributions) {
+    const Key key{contribution.learner, contribution.incarnation, action.round};
+    job.inputs.push_back({arrived_.at(key).fragment.values, contribution.weight});
+    merge.inputs.push_back(key);
+    if (contribution.weight > 0) merge.contributors.push_back(contribution.learner);
+  }
+  merging_.emplace(action.round, std::move(merge));
+  merger_.add(std::move(job));
+}
+
+void SyncerProcess::act(const sync::Publish& action) {
+  for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
+    if (!islands_[peer].lost && islands_[peer].learner >= 0) {
+      sender_.mark(static_cast<int>(peer), action.fragment);
+    }
+  }
+}
+
+void SyncerProcess::act(const sync::Discard& action) {
+  log_line(LogLevel::debug, "dropped fragment " + std::to_string(action.fragment) + " of learner " +
+                                std::to_string(action.learner) + ", round " +
+                                std::to_string(action.round) + ": " + action.reason);
+  release({action.learner, action.incarnation, action.round});
+}
+
+void SyncerProcess::release(const Key& key) {
+  const auto entry = arrived_.find(key);
+  if (entry == arrived_.end()) return;
+  link_.acknowledge(entry->second.peer, entry->second.fragment.slot);
+  arrived_.erase(entry);
+}
+
+void SyncerProcess::act(const sync::Expel& action) {
+  log_warning("learner " + std::to_string(action.learner) + " (life " +
+              std::to_string(action.incarnation) + ") is expelled: " + action.reason);
+  end_life(action.island);
+  link::DownHeader header;
+  header.kind = link::DownKind::expel;
+  give_order(action.island, header);
+}
+
+void SyncerProcess::act(const sync::Retire& action) {
+  log_info("learner " + std::to_string(action.learner) + " leaves on request");
+  end_life(action.island);
+  rejoining_.erase(action.learner);
+  link::DownHeader header;
+  header.kind = link::DownKind::retire;
+  give_order(action.island, header);
+}
+
+void SyncerProcess::act(const sync::Pause&) {
+  paused_ = true;
+  link::DownHeader header;
+  header.kind = link::DownKind::pause;
+  for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
+    if (islands_[peer].learner >= 0) link_.send(static_cast<int>(peer), header);
+  }
+}
+
+void SyncerProcess::act(const sync::SaveGlobal& action) {
+  if (writer_.busy()) {
+    if (!machine_.finished()) return;  // the disk is slower than the rounds: the next one will do
+    writer_.finish();
+  }
+  auto state = std::make_shared<checkpoint::Global>(state_.checkpoint());
+  state->common.config = config_map(setup_);
+  state->round = action.round;
+  state->tokens = machine_.total_tokens();
+  for (const auto& view : machine_.learners()) {
+    state->incarnations.push_back(view.incarnation);
+    state->merged_tokens.insert(state->merged_tokens.end(), view.merged_tokens.begin(),
+                                view.merged_tokens.end());
+  }
+  record_.add_event(
+      nlohmann::json{{"t", elapsed_ns()},
+                     {"snapshot", {{"round", action.round}, {"theta", to_hex(state_.digest())}}}});
+  writer_.start("the global checkpoint of round " + std::to_string(action.round),
+                [state, folder = folder_.checkpoints(), keep = setup_.config.checkpoint.keep] {
+                  checkpoint::save(folder, *state, keep);
+                });
+}
+
+void SyncerProcess::act(const sync::Refill& action) { refill_(action.islands); }
+
+void SyncerProcess::act(const sync::Finish& action) {
+  finish_ = action;
+  ended_ = now_seconds();
+  goodbye_deadline_ = ended_ + kGoodbyeSeconds;
+  link::DownHeader header;
+  header.kind = link::DownKind::finish;
+  header.orderly = orderly() ? 1 : 0;
+  for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
+    link_.send(static_cast<int>(peer), header);
+  }
+}
+
+// ---- The end -----------------------------------------------------------------------------------
+
+bool SyncerProcess::goodbyes_done() {
+  const bool all = std::all_of(islands_.begin(), islands_.end(),
+                               [](const IslandBook& book) { return book.lost || book.finished; });
+  if (!all && now_seconds() > goodbye_deadline_) {
+    log_warning("some islands did not say goodbye in time");
+    ++lost_islands_;
+    return true;
+  }
+  return all;
+}
+
+int SyncerProcess::conclude(double validation_loss) {
+  const bool saved = writer_.finish();
+  const bool complete = finish_->outcome == sync::Outcome::complete;
+  const int exit_code = static_cast<int>(complete ? ExitCode::done : ExitCode::try_again);
+  if (!saved) log_error("the last global checkpoint could not be written");
+
+  std::vector<link::Report> living;
+  double loss = 0;
+  int losses = 0;
+  for (const auto& book : islands_) {
+    if (book.learner < 0) continue;
+    living.push_back(book.report);
+    loss += book.report.loss;
+    ++losses;
+  }
+  const auto& config = setup_.config;
+  const std::int64_t tokens = machine_.total_tokens();
+  nlohmann::json summary = {
+      {"tokens", tokens},
+      {"wall_s", statistics_.seconds(ended_)},
+      {"goodput", statistics_.goodput(tokens - tokens_at_start_, ended_, config.sync.learners)},
+      {"losses", machine_.losses()},
+      {"rejoins", machine_.rejoins()},
+      {"rejoin_s", rejoin_seconds_},
+      {"rounds", machine_.rounds()},
+      {"final_train_loss", losses > 0 ? nlohmann::json(loss / losses) : nlohmann::json()},
+      {"final_val_loss", validation_loss},
+      {"blocked_fraction", statistics_.blocked_fraction(living)},
+      {"bytes_up", link_.bytes_up()},
+      {"bytes_down", link_.bytes_down()},
+      {"syncer_max_gap_s", largest_gap_},
+      {"refused", refused_ + link_.damaged()},
+      {"largest_resident_bytes", statistics_.largest_resident_bytes()},
+      {"checkpoint_failures", writer_.failures()},
+      {"outcome", complete ? "complete" : "stopped"},
+      {"reason", finish_->reason},
+      {"exit_code", exit_code}};
+  record_.flush();
+  write_status("done");
+  record_.write_summary(summary);
+  return exit_code;
+}
+
+std::string SyncerProcess::state_name() const {
+  if (finish_) return finish_->outcome == sync::Outcome::complete ? "done" : "stopping";
+  return statistics_.started() ? "training" : "starting";
+}
+
+void SyncerProcess::write_status(const std::string& state) {
+  nlohmann::json learners = nlohmann::json::array();
+  const auto& views = machine_.learners();
+  for (std::size_t id = 0; id < views.size(); ++id) {
+    const auto& view = views[id];
+    nlohmann::json entry = {{"id", id},
+                            {"incarnation", view.incarnation},
+                            {"step", view.step},
+                            {"tokens", view.tokens},
+                            {"state", learner_state_name(view.state)},
+                            {"host", nullptr},
+                            {"pids", nlohmann::json::array()}};
+    const bool has_island = view.island >= 0 && view.state != sync::LearnerState::lost;
+    if (has_island) {
+      const auto& members = islands_.at(static_cast<std::size_t>(view.island)).members;
+      entry["host"] = members.front().host;
+      for (const auto& member : members) entry["pids"].push_back(member.pid);
+    }
+    learners.push_back(std::move(entry));
+  }
+  for (const auto& book : islands_) {
+    if (book.lost || book.learner >= 0) continue;
+    nlohmann::json entry = {{"id", nullptr},
+                            {"incarnation", nullptr},
+                            {"step", 0},
+                            {"tokens", 0},
+                            {"state", "spare"},
+                            {"host", book.members.front().host},
+                            {"pids", nlohmann::json::array()}};
+    for (const auto& member : book.members) entry["pids"].push_back(member.pid);
+    learners.push_back(std::move(entry));
+  }
+  record_.write_status(
+      {{"state", state},
+       {"round", machine_.rounds()},
+       {"syncer", {{"host", island::host_name()}, {"pid", ::getpid()}, {"term", 0}}},
+       {"learners", std::move(learners)},
+       {"tokens", machine_.total_tokens()},
+       {"token_budget", machine_settings(setup_).token_budget},
+       {"losses", machine_.losses()},
+       {"rejoins", machine_.rejoins()}});
+}
+
+void SyncerProcess::log_progress() {
+  if (!statistics_.started()) return;
+  const double now = now_seconds();
+  const auto tokens = machine_.total_tokens();
+  const double rate = static_cast<double>(tokens - progress_tokens_) / (now - progress_time_);
+  progress_tokens_ = tokens;
+  progress_time_ = now;
+  int alive = 0;
+  double loss = 0;
+  for (const auto& view : machine_.learners()) {
+    if (view.state != sync::LearnerState::active) continue;
+    ++alive;
+    loss += view.loss;
+  }
+  const auto budget = machine_settings(setup_).token_budget;
+  char line[256];
+  std::snprintf(
+      line, sizeof line,
+      "%5.1f %% of tokens, %.0f tokens/s, loss %.4f, learners %d of %d, round %lld, "
+      "lost %d, rejoined %d",
+      100.0 * static_cast<double>(tokens) / static_cast<double>(std::max<std::int64_t>(budget, 1)),
+      rate, alive > 0 ? loss / alive : 0.0, alive, setup_.config.sync.learners,
+      static_cast<long long>(machine_.rounds()), machine_.losses(), machine_.rejoins());
+  log_info(line);
+}
+
+}  // namespace archipelago::runtime

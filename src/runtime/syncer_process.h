@@ -1,0 +1,160 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "island/island.h"
+#include "link/link.h"
+#include "runtime/chaos.h"
+#include "runtime/checkpoint_writer.h"
+#include "runtime/fragment_sender.h"
+#include "runtime/global_state.h"
+#include "runtime/merge_worker.h"
+#include "runtime/run_folder.h"
+#include "runtime/run_record.h"
+#include "runtime/run_statistics.h"
+#include "runtime/setup.h"
+#include "sync/machine.h"
+
+namespace archipelago::runtime {
+
+// What the syncer starts from.
+struct SyncerStart {
+  std::optional<checkpoint::Global> restored;        // with --resume
+  std::vector<std::vector<island::Member>> islands;  // the members of each peer's island
+};
+
+// The syncer: turns what the links bring into events of the state machine and does what it says. It
+// never waits for a peer.
+class SyncerProcess {
+ public:
+  // `refill`: asked to bring so many new islands; they are announced by add_island(). References
+  // must outlive this.
+  SyncerProcess(const Setup& setup, const RunFolder& folder, link::SyncerEnd& link,
+                const SyncerStart& start, std::function<void(int)> refill);
+
+  // A peer that the link got after the start; `members` of its island.
+  void add_island(std::vector<island::Member> members);
+
+  // One turn of the loop. False: the run is over, all learners have said goodbye.
+  bool turn();
+
+  // Writes the last checkpoint's outcome, the validation loss and summary.json. The exit code.
+  int conclude(double validation_loss);
+
+  const GlobalState& state() const { return state_; }
+  bool orderly() const { return lost_islands_ == 0; }
+  std::int64_t damaged_or_refused() const;
+
+ private:
+  using Key = std::tuple<int, int, std::int64_t>;  // learner, incarnation, round
+
+  struct IslandBook {
+    std::vector<island::Member> members;
+    bool lost = false;
+    std::int64_t orders = 0;  // sent
+    bool ready_told = false;
+    int learner = -1;  // that it plays
+    int incarnation = -1;
+    std::int64_t row_step = -1;  // of the last metrics row
+    double row_blocked = 0;
+    bool finished = false;
+    link::Report report;
+  };
+
+  struct Arrived {
+    int peer;
+    link::ArrivedFragment fragment;
+  };
+
+  struct OpenMerge {
+    int fragment;
+    std::vector<Key> inputs;
+    std::vector<int> contributors;
+    double opened;
+  };
+
+  // What comes in.
+  void listen();
+  void on_report(int peer, const link::Report& report);
+  void on_fragment(int peer, const link::ArrivedFragment& fragment);
+  void take_merged();
+  void watch_for_stop();
+  void inflict_chaos();
+  void tell(const sync::Event& event);
+
+  // What the machine wants done.
+  void act(const sync::Assign& action);
+  void act(const sync::Refresh& action);
+  void act(const sync::Ask& action);
+  void act(const sync::Merge& action);
+  void act(const sync::Publish& action);
+  void act(const sync::Discard& action);
+  void act(const sync::Expel& action);
+  void act(const sync::Retire& action);
+  void act(const sync::Pause& action);
+  void act(const sync::SaveGlobal& action);
+  void act(const sync::Refill& action);
+  void act(const sync::Finish& action);
+
+  std::optional<int> peer_of(int learner, int incarnation) const;
+  void give_order(int peer, link::DownHeader header);
+  void end_life(int peer);
+  void release(const Key& key);
+  void note_rejoins();
+  void add_step_row(IslandBook& book, const link::Report& report);
+  void save_global();
+  bool goodbyes_done();
+  void write_status(const std::string& state);
+  void log_progress();
+  std::string state_name() const;
+
+  double elapsed() const;
+  sync::Nanoseconds elapsed_ns() const;
+
+  const Setup& setup_;
+  link::SyncerEnd& link_;
+  const RunFolder& folder_;
+  std::function<void(int)> refill_;
+
+  double started_;
+  RunRecord record_;
+  RunStatistics statistics_;
+  GlobalState state_;
+  MergeWorker merger_;
+  CheckpointWriter writer_;
+  FragmentSender sender_;
+  sync::Machine machine_;
+  Chaos chaos_;
+
+  std::vector<IslandBook> islands_;
+  std::vector<sync::Action> actions_;
+  std::map<Key, Arrived> arrived_;
+  std::map<std::int64_t, OpenMerge> merging_;        // by round
+  std::map<std::int64_t, double> round_opened_;      // first ask of each open round
+  std::map<int, std::pair<int, double>> rejoining_;  // learner -> incarnation, when it was lost
+  std::vector<double> rejoin_seconds_;
+  int lost_islands_ = 0;
+  bool paused_ = false;
+  std::int64_t tokens_at_start_ = 0;
+  std::int64_t refused_ = 0;
+
+  double last_turn_ = 0;
+  double largest_gap_ = 0;
+  double next_look_ = 0;  // at the stop file and signals
+  double next_status_ = 0;
+  double next_progress_ = 0;
+  std::int64_t progress_tokens_ = 0;
+  double progress_time_ = 0;
+
+  std::optional<sync::Finish> finish_;
+  double goodbye_deadline_ = 0;
+  double ended_ = 0;
+};
+
+}  // namespace archipelago::runtime
