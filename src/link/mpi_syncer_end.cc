@@ -98,7 +98,9 @@ void MpiSyncerEnd::send(int peer, DownHeader header, std::shared_ptr<const Value
   if (to.lost) return;
   header.elements = values ? static_cast<std::int64_t>(values->size()) : 0;
   header.checksum = values ? checksum(std::as_bytes(std::span(*values))) : checksum({});
-  auto sending = std::make_unique<Sending>(Sending{header, std::move(values), {}});
+  auto sending = std::make_unique<Sending>();
+  sending->header = header;
+  sending->values = std::move(values);
   int code = MPI_Isend(&sending->header, sizeof header, MPI_BYTE, MpiPair::kLeader, kHeaderTag,
                        to.pair.comm.get(), &sending->requests[0]);
   if (code == MPI_SUCCESS && header.elements > 0) {

@@ -264,6 +264,7 @@ void IslandProcess::checkpoint_if_due() {
 
 void IslandProcess::save_checkpoint() {
   writer_->finish();
+  if (!state_->holds_all()) return;  // nothing of its own yet
   writer_->start("the last checkpoint of learner " + std::to_string(state_->learner()), [this] {
     checkpoint::save(folder_.checkpoints(), state_->checkpoint(), setup_.config.checkpoint.keep);
   });
