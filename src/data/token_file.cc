@@ -1,6 +1,7 @@
 #include "data/token_file.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "core/checksum.h"
 #include "core/error.h"
@@ -11,9 +12,6 @@
 
 namespace archipelago::data {
 namespace {
-
-constexpr std::int64_t kBytes = 256;
-constexpr std::int64_t kLargestVocabulary = 65536;
 
 [[noreturn]] void refuse(const std::string& why) { throw hdf5::Failure(why); }
 
@@ -49,11 +47,15 @@ void read_merges(hid_t file, TokenFile& tokens) {
   if (!hdf5::has_member(file, "merges")) return;
   const std::vector<std::uint16_t> flat = hdf5::read_vector<std::uint16_t>(file, "merges");
   for (std::size_t i = 0; i + 1 < flat.size(); i += 2) {
-    const auto merged = static_cast<std::int64_t>(kBytes + static_cast<std::int64_t>(i / 2));
-    if (flat[i] >= merged || flat[i + 1] >= merged) {
-      refuse("dataset merges joins an id that is made later");
-    }
     tokens.merges.emplace_back(flat[i], flat[i + 1]);
+  }
+  try {
+    const Tokenizer tokenizer(tokens.merges);
+    if (tokenizer.vocabulary() != tokens.vocabulary) {
+      refuse("dataset merges does not make its vocabulary");
+    }
+  } catch (const std::invalid_argument& error) {
+    refuse(std::string("dataset merges is wrong: ") + error.what());
   }
 }
 

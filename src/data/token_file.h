@@ -4,10 +4,9 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "data/token_dataset.h"
+#include "data/byte_pairs.h"
 
 namespace archipelago::data {
 
@@ -24,8 +23,8 @@ struct TokenFile {
   std::vector<std::uint16_t> validation;
   std::int64_t train_bytes = 0;  // bytes of text that the split's tokens stand for
   std::int64_t validation_bytes = 0;
-  // Byte-pair merges in order: merge i joins two ids into id 256 + i. Empty: a token is a byte.
-  std::vector<std::pair<std::uint16_t, std::uint16_t>> merges;
+  // Byte-pair merges in order. Empty: a token is a byte.
+  std::vector<Merge> merges;
   Provenance provenance;
 };
 

@@ -26,7 +26,6 @@ class TokenDatasetTest : public testing::Test {
     file_.validation = {5, 299, 7, 0};
     file_.train_bytes = 1500;
     file_.validation_bytes = 10;
-    file_.merges = {{'a', 'b'}, {256, 'c'}};
     file_.provenance = {.source = "a test", .licence = "none", .text_digest = "0"};
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -57,9 +56,26 @@ TEST_F(TokenDatasetTest, ReadsBack) {
   EXPECT_EQ(dataset.bytes_per_token(Split::train), 1.5);
   EXPECT_EQ(dataset.bytes_per_token(Split::validation), 2.5);
   const TokenFile again = read_token_file(path_);
-  EXPECT_EQ(again.merges, file_.merges);
   EXPECT_EQ(again.provenance.source, "a test");
   EXPECT_EQ(again.provenance.licence, "none");
+}
+
+TEST_F(TokenDatasetTest, MergesReadBackOrAreRefused) {
+  file_.vocabulary = 258;
+  file_.train = {1, 257};
+  file_.validation = {2};
+  file_.merges = {{'a', 'b'}, {256, 'c'}};
+  write_token_file(path_, file_);
+  EXPECT_EQ(read_token_file(path_).merges, file_.merges);
+
+  file_.vocabulary = 259;
+  write_token_file(path_, file_);
+  EXPECT_NE(refusal().find("merges does not make its vocabulary"), std::string::npos) << refusal();
+
+  file_.vocabulary = 258;
+  file_.merges = {{'a', 'b'}, {257, 'c'}};
+  write_token_file(path_, file_);
+  EXPECT_NE(refusal().find("joins an id that is made later"), std::string::npos) << refusal();
 }
 
 TEST_F(TokenDatasetTest, DigestTellsDataApart) {

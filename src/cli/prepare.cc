@@ -1,0 +1,80 @@
+#include <array>
+#include <iostream>
+#include <stdexcept>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "data/prepare_text.h"
+
+namespace archipelago::cli {
+namespace {
+
+constexpr Usage kUsage = {
+    .synopsis = "archipelago prepare text FILE... --out DATA.h5 [options]",
+    .description = "Turns plain text into a token file for training (format: docs/data.md).",
+    .positional = 2,
+    .most_positional = 1'000'000};
+
+struct Arguments {
+  data::PrepareText request;
+  std::string out;
+  bool force = false;
+};
+
+// "bytes" or a number of ids.
+config::Option vocabulary_option(std::int64_t& vocabulary) {
+  const auto number =
+      config::integer("vocabulary", vocabulary, data::kByteIds + 1, data::kLargestVocabulary, "");
+  return {.name = "vocabulary",
+          .argument = "bytes|N",
+          .help = "bytes: a token is a byte; N (257 to 65536): train a byte-pair encoding",
+          .default_value = "bytes",
+          .set =
+              [&vocabulary, set = number.set](const std::string& text) {
+                if (text != "bytes") return set(text);
+                vocabulary = data::kByteIds;
+              },
+          .get = number.get};
+}
+
+std::array<config::Option, 6> options_of(Arguments& arguments) {
+  return {config::text("out", arguments.out, "DATA.h5", "the token file to write"),
+          vocabulary_option(arguments.request.vocabulary),
+          config::real("validation", arguments.request.validation, 0, 0.9,
+                       "share of the text, from its end, that is kept for validation"),
+          config::text("source", arguments.request.source, "TEXT", "where the text comes from"),
+          config::text("licence", arguments.request.licence, "TEXT",
+                       "under what terms the text may be used"),
+          config::flag("force", arguments.force, "replace an existing file")};
+}
+
+void print_summary(const data::TokenFile& file, const std::string& out) {
+  std::cout << out << ": " << file.train.size() << " training and " << file.validation.size()
+            << " validation tokens, vocabulary " << file.vocabulary << ", "
+            << static_cast<double>(file.train_bytes) / static_cast<double>(file.train.size())
+            << " bytes a token\n";
+}
+
+}  // namespace
+
+int run_prepare(std::span<const std::string> given) {
+  Arguments arguments;
+  const auto positional = read_arguments(kUsage, options_of(arguments), given);
+  if (!positional) return 0;
+  if (positional->front() != "text") {
+    throw Error(ExitCode::usage, "cannot prepare '" + positional->front() +
+                                     "'; usage: " + std::string(kUsage.synopsis));
+  }
+  if (arguments.out.empty()) throw Error(ExitCode::usage, "prepare needs --out DATA.h5");
+  if (!arguments.force && std::filesystem::exists(arguments.out)) {
+    throw Error(ExitCode::configuration,
+                arguments.out + " exists already; give --force to replace it");
+  }
+  arguments.request.files.assign(positional->begin() + 1, positional->end());
+  const data::TokenFile file = data::prepare_text(arguments.request);
+  data::write_token_file(arguments.out, file);
+  print_summary(file, arguments.out);
+  return 0;
+}
+
+}  // namespace archipelago::cli

@@ -1,0 +1,61 @@
+#include "data/prepare_text.h"
+
+#include "core/checksum.h"
+#include "core/error.h"
+#include "core/file.h"
+
+namespace archipelago::data {
+namespace {
+
+std::string read_all(const std::vector<std::filesystem::path>& files) {
+  std::string text;
+  for (const std::filesystem::path& file : files) text += read_file(file);
+  return text;
+}
+
+std::size_t validation_start(std::string_view text, double share) {
+  const auto exact =
+      text.size() - static_cast<std::size_t>(static_cast<double>(text.size()) * share);
+  if (exact == 0 || exact >= text.size()) return exact;
+  const std::size_t line_end = text.find('\n', exact - 1);
+  const bool last_line = line_end == std::string_view::npos || line_end + 1 == text.size();
+  return last_line ? exact : line_end + 1;
+}
+
+std::vector<Merge> merges_for(std::string_view train, std::int64_t vocabulary) {
+  std::vector<Merge> merges = train_merges(train, vocabulary);
+  const auto reached = kByteIds + static_cast<std::int64_t>(merges.size());
+  if (reached < vocabulary) {
+    throw Error(ExitCode::bad_data, "the text repeats too little for a vocabulary of " +
+                                        std::to_string(vocabulary) + "; it is enough for " +
+                                        std::to_string(reached));
+  }
+  return merges;
+}
+
+}  // namespace
+
+TokenFile prepare_text(const PrepareText& request) {
+  const std::string text = read_all(request.files);
+  const std::size_t cut = validation_start(text, request.validation);
+  const std::string_view train = std::string_view(text).substr(0, cut);
+  const std::string_view validation = std::string_view(text).substr(cut);
+  if (train.empty() || (validation.empty() && request.validation > 0)) {
+    throw Error(ExitCode::bad_data,
+                "a text of " + std::to_string(text.size()) + " bytes is too short to be split");
+  }
+  TokenFile file;
+  file.vocabulary = request.vocabulary;
+  file.merges = merges_for(train, request.vocabulary);
+  Tokenizer tokenizer(file.merges);
+  file.train = tokenizer.encode(train);
+  file.validation = tokenizer.encode(validation);
+  file.train_bytes = static_cast<std::int64_t>(train.size());
+  file.validation_bytes = static_cast<std::int64_t>(validation.size());
+  file.provenance = {.source = request.source,
+                     .licence = request.licence,
+                     .text_digest = to_hex(checksum(std::as_bytes(std::span(text))))};
+  return file;
+}
+
+}  // namespace archipelago::data
