@@ -62,6 +62,9 @@ void save(const std::filesystem::path& folder, const Learner& state, int keep);
 Global load_global(const std::filesystem::path& file);
 Learner load_learner(const std::filesystem::path& file);
 
+// What both kinds hold, of a file of either kind.
+Common load_parameters(const std::filesystem::path& file);
+
 // The newest readable one in the folder; unreadable ones are named by a log warning and skipped.
 // Nothing when there is none.
 std::optional<Global> newest_global(const std::filesystem::path& folder);

@@ -1,12 +1,9 @@
 #include <algorithm>
-#include <functional>
-#include <numeric>
-#include <system_error>
+#include <utility>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/damage.h"
 #include "checkpoint/layout.h"
-#include "checkpoint/seal.h"
+#include "checkpoint/opened_file.h"
 #include "core/error.h"
 #include "hdf5/attribute.h"
 #include "hdf5/dataset.h"
@@ -17,17 +14,9 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& why) { throw hdf5::Failure(why); }
 
-void require_header(hid_t file, const std::string& kind) {
-  if (!hdf5::has_attribute(file, "format") || hdf5::read_text(file, "format") != kFormat) {
-    refuse("it is no archipelago checkpoint");
-  }
-  const std::string version = hdf5::read_text(file, "format_version");
-  if (!version.starts_with("1.")) refuse("its format version " + version + " is not known here");
+void require_kind(hid_t file, const std::string& kind) {
   const std::string found = hdf5::read_text(file, "kind");
   if (found != kind) refuse("it is a " + found + " checkpoint, not a " + kind + " one");
-  if (!hdf5::has_attribute(file, "complete") || !hdf5::read_flag(file, "complete")) {
-    refuse("it is not complete");
-  }
 }
 
 struct Described {
@@ -108,7 +97,7 @@ std::vector<T> read_counters(hid_t file, const std::string& name, std::size_t ex
 }
 
 Global read_global(hid_t file) {
-  require_header(file, kGlobalKind);
+  require_kind(file, kGlobalKind);
   Global state;
   state.common = read_common(file);
   state.round = hdf5::read_number<std::int64_t>(file, "round");
@@ -121,7 +110,7 @@ Global read_global(hid_t file) {
 }
 
 Learner read_learner(hid_t file) {
-  require_header(file, kLearnerKind);
+  require_kind(file, kLearnerKind);
   Learner state;
   state.common = read_common(file);
   state.learner = hdf5::read_number<std::int32_t>(file, "learner");
@@ -139,26 +128,11 @@ Learner read_learner(hid_t file) {
   return state;
 }
 
-std::string describe(const std::vector<Damage>& damage) {
-  const Damage& first = damage.front();
-  std::string text = first.dataset.empty() ? first.reason : first.dataset + ": " + first.reason;
-  if (damage.size() > 1) text += " (and " + std::to_string(damage.size() - 1) + " more)";
-  return text;
-}
-
 template <class State>
 State load(const std::filesystem::path& path, State (*read)(hid_t)) {
-  try {
-    const hdf5::LibraryLock lock;
-    if (check_seal(path) != Seal::intact) refuse(describe(find_damage(path)));
-    const hdf5::File file = hdf5::open_file(path);
-    return read(file.get());
-  } catch (const hdf5::Failure& failure) {
-    throw Error(ExitCode::bad_data,
-                "cannot use checkpoint " + path.string() + ": " + failure.what());
-  } catch (const std::system_error& error) {
-    throw Error(ExitCode::bad_data, "cannot use checkpoint " + path.string() + ": " + error.what());
-  }
+  State state;
+  with_opened(path, [&state, read](hid_t file) { state = read(file); });
+  return state;
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -174,6 +148,10 @@ Global load_global(const std::filesystem::path& file) { return load<Global>(file
 
 Learner load_learner(const std::filesystem::path& file) {
   return load<Learner>(file, read_learner);
+}
+
+Common load_parameters(const std::filesystem::path& file) {
+  return load<Common>(file, read_common);
 }
 
 void require_same_model(const std::vector<model::TensorInfo>& of_file,

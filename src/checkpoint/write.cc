@@ -27,7 +27,7 @@ void write_header(hid_t file, const char* kind) {
   hdf5::write_attribute(file, "format_version", kFormatVersion);
   hdf5::write_attribute(file, "kind", kind);
   hdf5::write_attribute(file, "creator", "archipelago " ARCHIPELAGO_VERSION);
-  hdf5::write_attribute(file, "HDF5_Version", H5_VERS_INFO);
+  hdf5::write_attribute(file, "HDF5_Version", hdf5::library_version());
   hdf5::write_attribute(file, "file_time", utc_now());
 }
 
@@ -115,6 +115,7 @@ void write_state(const std::filesystem::path& file, const State& state) {
   }();
   seal(image);
   std::filesystem::create_directories(file.parent_path());
+  remove_stale_temporaries(file.parent_path());
   write_file(file, image.bytes(), Durability::flushed);
 }
 

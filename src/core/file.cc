@@ -1,11 +1,15 @@
 #include "core/file.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -26,13 +30,43 @@ void write_all(int fd, const char* data, std::size_t size, const std::filesystem
   }
 }
 
-std::filesystem::path temporary_name(const std::filesystem::path& path) {
-  static std::atomic<unsigned> counter{0};
+constexpr std::string_view kTemporarySuffix = ".tmp";
+
+std::string host_name() {
   char host[256] = "host";
   ::gethostname(host, sizeof host - 1);
-  return path.parent_path() / ('.' + path.filename().string() + '.' + host + '.' +
-                               std::to_string(::getpid()) + '.' + std::to_string(counter++) +
-                               ".tmp");
+  return host;
+}
+
+std::filesystem::path temporary_name(const std::filesystem::path& path) {
+  static std::atomic<unsigned> counter{0};
+  return path.parent_path() /
+         ('.' + path.filename().string() + '.' + host_name() + '.' + std::to_string(::getpid()) +
+          '.' + std::to_string(counter++) + std::string(kTemporarySuffix));
+}
+
+// Cuts ".<number>" off the end of `name` and returns the number; nothing where there is none.
+std::optional<int> cut_number(std::string_view& name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = name.substr(dot + 1);
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  name.remove_suffix(digits.size() + 1);
+  return number;
+}
+
+// The process of this host that made a temporary_name(), nothing for any other name.
+std::optional<int> maker_of(std::string_view name) {
+  if (!name.starts_with('.') || !name.ends_with(kTemporarySuffix)) return std::nullopt;
+  name.remove_suffix(kTemporarySuffix.size());
+  const std::optional<int> counter = cut_number(name);
+  const std::optional<int> process = cut_number(name);
+  if (!counter || !process || *process <= 0 || !name.ends_with('.' + host_name())) {
+    return std::nullopt;
+  }
+  return process;
 }
 
 void flush_folder(const std::filesystem::path& folder) {
@@ -101,6 +135,17 @@ void write_file(const std::filesystem::path& path, std::span<const std::byte> by
 
 void write_file(const std::filesystem::path& path, std::string_view text, Durability durability) {
   write_file(path, std::as_bytes(std::span(text)), durability);
+}
+
+void remove_stale_temporaries(const std::filesystem::path& folder) {
+  const auto minute_ago = std::filesystem::file_time_type::clock::now() - std::chrono::minutes(1);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::optional<int> maker = maker_of(entry.path().filename().string());
+    if (!maker || ::kill(*maker, 0) == 0 || errno != ESRCH) continue;
+    const auto written = std::filesystem::last_write_time(entry.path(), error);
+    if (!error && written < minute_ago) std::filesystem::remove(entry.path(), error);
+  }
 }
 
 std::string read_file(const std::filesystem::path& path) {

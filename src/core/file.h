@@ -30,12 +30,16 @@ class FileDescriptor {
 enum class Durability { flushed, unflushed };
 
 // Replaces `path` by `bytes` as a whole: writes `.<name>.<host>.<pid>.<counter>.tmp` in the same
-// folder, flushes it when asked, renames it, flushes the folder. Readers see the old file or the new
-// one, never a part. Throws std::system_error naming the path and the step that failed; the old file
-// is then untouched and the temporary one removed.
+// folder, flushes it when asked, renames it, flushes the folder. Readers see the old file or the
+// new one, never a part. Throws std::system_error naming the path and the step that failed; the old
+// file is then untouched and the temporary one removed.
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes,
                 Durability durability);
 void write_file(const std::filesystem::path& path, std::string_view text, Durability durability);
+
+// Removes temporary files that write_file() left in `folder` in processes of this host that are
+// dead (killed while writing), once they are a minute old. What can't be removed stays.
+void remove_stale_temporaries(const std::filesystem::path& folder);
 
 // The whole file. Throws std::system_error naming the path.
 std::string read_file(const std::filesystem::path& path);

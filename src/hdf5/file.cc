@@ -1,5 +1,6 @@
 #include "hdf5/file.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -108,6 +109,7 @@ std::vector<std::string> dataset_paths(hid_t file) {
   };
   check(H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, add, &paths, H5O_INFO_BASIC),
         "list the datasets");
+  std::sort(paths.begin(), paths.end());
   return paths;
 }
 

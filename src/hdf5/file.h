@@ -64,7 +64,7 @@ bool has_member(hid_t parent, const std::string& name);
 // Names of the group's members, sorted.
 std::vector<std::string> member_names(hid_t group);
 
-// Full paths of all datasets in the file, sorted by name.
+// Full paths of all datasets in the file, sorted.
 std::vector<std::string> dataset_paths(hid_t file);
 
 }  // namespace archipelago::hdf5

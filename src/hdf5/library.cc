@@ -26,6 +26,14 @@ LibraryLock::LibraryLock() : lock_(library_mutex()) {
   check(silenced, "silence HDF5's own error messages");
 }
 
+std::string library_version() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  check(H5get_libversion(&major, &minor, &release), "ask HDF5 for its version");
+  return std::to_string(major) + '.' + std::to_string(minor) + '.' + std::to_string(release);
+}
+
 void fail(const std::string& doing) {
   std::string reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &reason);

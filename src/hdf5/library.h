@@ -23,6 +23,9 @@ class LibraryLock {
   std::unique_lock<std::recursive_mutex> lock_;
 };
 
+// "1.10.8"
+std::string library_version();
+
 // Throws Failure(`doing`, the reason on HDF5's error stack).
 [[noreturn]] void fail(const std::string& doing);
 
