@@ -132,10 +132,6 @@ void Machine::on(const StopRequested& event, std::vector<Action>&) {
   membership_.freeze();
   const Nanoseconds patience = to_nanoseconds(settings_.overlap * step_seconds_);
   stop_deadline_ = now_ + std::min(patience, settings_.grace_cap);
-  for (Round& round : rounds_.all()) {
-    if (round.merging) continue;
-    round.deadline = std::min(round.deadline.value_or(stop_deadline_), stop_deadline_);
-  }
 }
 
 void Machine::on(const ScaleRequested& event, std::vector<Action>& actions) {
@@ -143,6 +139,11 @@ void Machine::on(const ScaleRequested& event, std::vector<Action>& actions) {
   membership_.scale(event.learners, silent_, actions);
   for (const int learner : silent_) rounds_.excuse(learner);
   membership_.fill(now_, versions_, actions);
+}
+
+void Machine::on(const SyncerReplaced&, std::vector<Action>& actions) {
+  membership_.restart_patience(now_);
+  for (Round& round : rounds_.all()) rounds_.restart(round, now_, membership_.views(), actions);
 }
 
 void Machine::lose(int learner, std::vector<Action>& actions) {
@@ -189,15 +190,16 @@ void Machine::close_rounds(bool deadlines, std::vector<Action>& actions) {
 
 // Whether the round waits for nobody any more; refuses outliers then.
 bool Machine::is_due(Round& round, bool deadlines, std::vector<Action>& actions) {
-  set_deadline(round);
-  if (round.waiting > 0 && !(deadlines && round.deadline && now_ >= *round.deadline)) return false;
+  update_grace(round);
+  const std::optional<Nanoseconds> limit = deadlines ? deadline(round) : std::nullopt;
+  if (round.waiting > 0 && !(limit && now_ >= *limit)) return false;
   for (const int learner : rounds_.refuse_outliers(round)) {
     const int incarnation = round.answers[learner].incarnation;
     actions.push_back(Discard{learner, incarnation, round.number, round.fragment, "outlier"});
     refresh(learner, incarnation, round.number, actions);
   }
   if (phase_ == Phase::stopping || round.delivered >= quorum()) return true;
-  set_deadline(round);
+  update_grace(round);
   if (round.waiting > 0) return false;
   // No one else is asked while draining, nor again of those who were refused.
   return phase_ == Phase::draining || round.delivered + round.refused >= quorum();
@@ -214,18 +216,22 @@ void Machine::refresh(int learner, int incarnation, std::int64_t round,
 }
 
 // The grace window starts with the quorum, and ends when the quorum is lost.
-void Machine::set_deadline(Round& round) {
-  if (phase_ == Phase::stopping) return;
+void Machine::update_grace(Round& round) {
   if (round.delivered < quorum()) {
-    round.deadline.reset();
+    round.grace_end.reset();
     return;
   }
-  if (round.deadline) return;
+  if (round.grace_end) return;
   const double quorum_seconds = static_cast<double>(now_ - round.opened) / kNanosecondsPerSecond;
   const double slack =
       settings_.overlap * step_seconds_ - quorum_seconds - merge_seconds_.value_or(0);
   const double longest = static_cast<double>(settings_.grace_cap) / kNanosecondsPerSecond;
-  round.deadline = now_ + to_nanoseconds(std::clamp(settings_.grace * slack, 0.0, longest));
+  round.grace_end = now_ + to_nanoseconds(std::clamp(settings_.grace * slack, 0.0, longest));
+}
+
+std::optional<Nanoseconds> Machine::deadline(const Round& round) const {
+  if (!stop_deadline_ || !round.grace_end) return stop_deadline_ ? stop_deadline_ : round.grace_end;
+  return std::min(*stop_deadline_, *round.grace_end);
 }
 
 void Machine::count_closed(std::vector<Action>& actions) {
@@ -300,7 +306,8 @@ std::optional<Nanoseconds> Machine::next_wakeup() const {
   }
   const bool held_back = save_is_due() && rounds_.merging() > 0;
   for (const Round& round : rounds_.all()) {
-    if (round.deadline && !round.merging && !held_back) consider(*round.deadline);
+    if (round.merging || held_back) continue;
+    if (const std::optional<Nanoseconds> limit = deadline(round)) consider(*limit);
   }
   return earliest;
 }

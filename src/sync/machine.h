@@ -50,6 +50,7 @@ class Machine {
   void on(const Tick& event, std::vector<Action>& actions);
   void on(const StopRequested& event, std::vector<Action>& actions);
   void on(const ScaleRequested& event, std::vector<Action>& actions);
+  void on(const SyncerReplaced& event, std::vector<Action>& actions);
 
   void lose(int learner, std::vector<Action>& actions);
   void welcome(int learner, std::vector<Action>& actions);
@@ -57,7 +58,8 @@ class Machine {
   void close_rounds(bool deadlines, std::vector<Action>& actions);
   bool is_due(Round& round, bool deadlines, std::vector<Action>& actions);
   void refresh(int learner, int incarnation, std::int64_t round, std::vector<Action>& actions);
-  void set_deadline(Round& round);
+  void update_grace(Round& round);
+  std::optional<Nanoseconds> deadline(const Round& round) const;
   void count_closed(std::vector<Action>& actions);
   void save_if_due(std::vector<Action>& actions);
   bool save_is_due() const;
@@ -75,8 +77,8 @@ class Machine {
   std::vector<std::int32_t> versions_;
   std::int64_t last_opened_;  // number of the newest round
   std::optional<Nanoseconds> last_opening_;
-  std::int64_t last_drained_ = 0;  // number of the last round of the draining phase
-  Nanoseconds stop_deadline_ = 0;  // of rounds that are open when a stop is requested
+  std::int64_t last_drained_ = 0;             // number of the last round of the draining phase
+  std::optional<Nanoseconds> stop_deadline_;  // of all rounds, once a stop was requested
   std::string stop_reason_;
   std::int64_t rounds_closed_;
   std::int64_t rounds_saved_;            // rounds closed at the last SaveGlobal

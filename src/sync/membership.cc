@@ -115,6 +115,10 @@ void Membership::find_silent(Nanoseconds now, std::vector<int>& silent,
   }
 }
 
+void Membership::restart_patience(Nanoseconds now) {
+  for (LearnerView& view : views_) view.last_report = now;
+}
+
 void Membership::watch(Nanoseconds deadline) {
   if (!next_check_ || deadline < *next_check_) next_check_ = deadline;
 }

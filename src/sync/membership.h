@@ -62,6 +62,9 @@ class Membership {
   void fill(Nanoseconds now, const std::vector<std::int32_t>& clock, std::vector<Action>& actions);
   void freeze() { frozen_ = true; }
 
+  // Everybody's silence counts from now on.
+  void restart_patience(Nanoseconds now);
+
   // A sign of life of this incarnation. Returns whether the learner became active by it; false also
   // for one that is stale. `report`: null for a delivery.
   bool hear(int learner, int incarnation, Nanoseconds now, const Report* report);

@@ -109,8 +109,14 @@ struct ScaleRequested {
   bool operator==(const ScaleRequested&) const = default;
 };
 
+// A standby syncer goes on from here: what the one before held of open rounds is lost with it.
+struct SyncerReplaced {
+  std::int64_t term;
+  bool operator==(const SyncerReplaced&) const = default;
+};
+
 using Event = std::variant<IslandReady, IslandLost, Report, Delivery, Merged, Tick, StopRequested,
-                           ScaleRequested>;
+                           ScaleRequested, SyncerReplaced>;
 
 // ---- Actions: what the driver shall do ---------------------------------------------------------
 

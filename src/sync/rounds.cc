@@ -26,7 +26,7 @@ Round& Rounds::open(std::int64_t number, int fragment, Nanoseconds now, int lear
   round.fragment = fragment;
   round.opened = now;
   round.merging = false;
-  round.deadline.reset();
+  round.grace_end.reset();
   round.answers.assign(learners, Answer{});
   round.waiting = round.delivered = round.refused = 0;
   return round;
@@ -72,6 +72,21 @@ void Rounds::drop_life(int learner, int incarnation, std::vector<Action>& action
     }
     if (answer.state == Answer::State::refused) --round.refused;
     answer = Answer{};
+  }
+}
+
+void Rounds::restart(Round& round, Nanoseconds now, const std::vector<LearnerView>& learners,
+                     std::vector<Action>& actions) {
+  merging_ -= round.merging;
+  round.merging = false;
+  round.opened = now;
+  round.grace_end.reset();
+  round.answers.assign(learners.size(), Answer{});
+  round.waiting = round.delivered = round.refused = 0;
+  for (int learner = 0; learner < static_cast<int>(learners.size()); ++learner) {
+    if (learners[learner].state == LearnerState::active) {
+      ask(round, learner, learners[learner].incarnation, actions);
+    }
   }
 }
 
@@ -166,7 +181,7 @@ bool Rounds::start_merge(Round& round, std::vector<Action>& actions) {
     return false;
   }
   round.merging = true;
-  round.deadline.reset();
+  round.grace_end.reset();
   ++merging_;
   actions.push_back(std::move(merge));
   return true;

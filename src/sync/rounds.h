@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sync/membership.h"
 #include "sync/messages.h"
 
 namespace archipelago::sync {
@@ -30,11 +31,11 @@ struct Round {
   int fragment = 0;
   Nanoseconds opened = 0;
   bool merging = false;
-  std::optional<Nanoseconds> deadline;  // set when the quorum is reached: the grace window's end
-  std::vector<Answer> answers;          // by learner id
-  int waiting = 0;                      // answers in state waiting
-  int delivered = 0;                    // answers in state delivered
-  int refused = 0;                      // answers in state refused
+  std::optional<Nanoseconds> grace_end;  // set while the quorum is there
+  std::vector<Answer> answers;           // by learner id
+  int waiting = 0;                       // answers in state waiting
+  int delivered = 0;                     // answers in state delivered
+  int refused = 0;                       // answers in state refused
 };
 
 // The rounds that are open or being merged, and what learners have given to them. Part of Machine.
@@ -66,6 +67,10 @@ class Rounds {
 
   // Ends a round without a merge: what was delivered is dropped for this reason.
   void abandon(Round& round, const std::string& reason, std::vector<Action>& actions);
+
+  // Asks every active learner, as if the round had just been opened: nothing is held for it.
+  void restart(Round& round, Nanoseconds now, const std::vector<LearnerView>& learners,
+               std::vector<Action>& actions);
 
   // Turns an open round into a Merge of what has weight and drops the rest. Returns whether
   // anything has weight; if not, the round is over.

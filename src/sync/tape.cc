@@ -65,6 +65,7 @@ ARCHIPELAGO_LAYOUT(Merged, "merged", ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD
 ARCHIPELAGO_LAYOUT(Tick, "tick");
 ARCHIPELAGO_LAYOUT(StopRequested, "stop_requested", ARCHIPELAGO_FIELD(reason));
 ARCHIPELAGO_LAYOUT(ScaleRequested, "scale_requested", ARCHIPELAGO_FIELD(learners));
+ARCHIPELAGO_LAYOUT(SyncerReplaced, "syncer_replaced", ARCHIPELAGO_FIELD(term));
 
 ARCHIPELAGO_LAYOUT(Assign, "assign", ARCHIPELAGO_FIELD(island), ARCHIPELAGO_FIELD(learner),
                    ARCHIPELAGO_FIELD(incarnation), ARCHIPELAGO_FIELD(tokens));

@@ -57,6 +57,20 @@ TEST(Rounds, StepTimeIsTheMedianOverActiveLearners) {
   EXPECT_EQ(asked(harness.tell(8 * kSecond, Tick{})), (std::vector<int>{1, 2}));
 }
 
+TEST(Rounds, AreAskedForAgainByASyncerThatTookOver) {
+  Harness harness(small());
+  harness.start(3);
+  harness.tell(0, harness.delivery(0, 1, 0));
+  harness.tell(0, IslandLost{2, "test"});
+  const auto actions = harness.tell(kSecond, SyncerReplaced{1});
+  EXPECT_EQ(only<Ask>(actions), (std::vector<Ask>{{0, 0, 1, 0}, {1, 0, 1, 0}}));
+  // The delivery to the syncer before is not there any more: the round waits for it again.
+  EXPECT_TRUE(only<Merge>(harness.tell(kSecond, harness.delivery(1, 1, 0))).empty());
+  const auto merges = only<Merge>(harness.tell(kSecond, harness.delivery(0, 1, 0)));
+  ASSERT_EQ(merges.size(), 1U);
+  EXPECT_EQ(merges[0].contributions.size(), 2U);
+}
+
 TEST(Rounds, AtMostMaxOpenRounds) {
   Harness harness(small());
   harness.start(3);
