@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 #include "model/attention.h"
@@ -73,6 +74,26 @@ float Gpt::loss(const Batch& batch) {
   check(batch);
   forward(batch);
   return head(batch, false);
+}
+
+void Gpt::next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) {
+  if (tokens.empty() || std::cmp_greater(tokens.size(), config_.context)) {
+    throw Error(ExitCode::internal, "next_logits needs 1 to " + std::to_string(config_.context) +
+                                        " tokens, not " + std::to_string(tokens.size()));
+  }
+  // Attention looks back only, so what pads the sequence changes nothing before it.
+  std::vector<std::int32_t> padded(tokens.begin(), tokens.end());
+  padded.resize(static_cast<std::size_t>(config_.context));
+  const std::vector<std::int32_t> no_targets(padded.size(), -1);
+  const Batch batch{1, padded, no_targets};
+  check(batch);
+  forward(batch);
+  const std::int64_t C = config_.width;
+  const auto last = static_cast<std::int64_t>(tokens.size()) - 1;
+  const float* normed = storage_.work(WorkArea::normed) + last * C;
+  kernels_->matmul(logits_.data(), normed, storage_.value(parts_.token_table),
+                   kernels::Transpose::right, false, 1, config_.vocabulary, C);
+  std::copy_n(logits_.data(), config_.vocabulary, logits.begin());
 }
 
 void Gpt::check(const Batch& batch) const {

@@ -31,6 +31,7 @@ class Gpt final : public Model {
   void initialize(std::uint64_t seed) override;
   float forward_backward(const Batch& batch) override;
   float loss(const Batch& batch) override;
+  void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) override;
   std::int64_t activation_bytes(std::int64_t batch) const override;
 
  private:

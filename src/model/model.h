@@ -61,6 +61,10 @@ class Model {
   // Mean loss without gradients.
   virtual float loss(const Batch& batch) = 0;
 
+  // Text models: logits (vocabulary) of the token that follows `tokens`, of which there are 1 to
+  // context.
+  virtual void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) = 0;
+
   // Bytes of activations that one step of `batch` sequences keeps.
   virtual std::int64_t activation_bytes(std::int64_t batch) const = 0;
 };

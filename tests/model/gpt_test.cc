@@ -146,6 +146,27 @@ TEST(Gpt, NoTargetsNoLossNoGradient) {
   for (const float g : model->gradients()) EXPECT_EQ(g, 0);
 }
 
+TEST(Gpt, NextLogitsAreThoseThatTheLossComesFrom) {
+  const config::Model config = small_config();
+  const auto model = make_model(config, 1, 1);
+  model->initialize(1);
+  scatter_parameters(*model);
+  Tokens tokens(config, 1);
+  std::vector<float> logits(static_cast<std::size_t>(config.vocabulary));
+  for (const std::size_t length : {1u, 5u, 11u}) {
+    model->next_logits(std::span(tokens.inputs).first(length), logits);
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    for (const std::int32_t target : {0, 13, 28}) {
+      std::fill(tokens.targets.begin(), tokens.targets.end(), -1);
+      tokens.targets[length - 1] = target;
+      EXPECT_NEAR(model->loss(tokens.batch(1)),
+                  std::log(sum) - logits[static_cast<std::size_t>(target)], 1e-4);
+    }
+  }
+  EXPECT_THROW(model->next_logits({}, logits), Error);
+}
+
 TEST(Gpt, RefusesTokensOutsideTheVocabularyAndBatchesThatDoNotFit) {
   const config::Model config = small_config();
   const auto model = make_model(config, 1, 1);
