@@ -135,6 +135,14 @@ void Machine::on(const StopRequested& event, std::vector<Action>&) {
 }
 
 void Machine::on(const ScaleRequested& event, std::vector<Action>& actions) {
+  // A retired learner's last contributions count until its id is taken up again.
+  const auto& learners = membership_.views();
+  for (int learner = 0; learner < std::min(event.learners, static_cast<int>(learners.size()));
+       ++learner) {
+    if (learners[learner].state == LearnerState::retired) {
+      rounds_.drop_life(learner, learners[learner].incarnation, actions);
+    }
+  }
   silent_.clear();
   membership_.scale(event.learners, silent_, actions);
   for (const int learner : silent_) rounds_.excuse(learner);

@@ -109,14 +109,17 @@ void Membership::find_silent(Nanoseconds now, std::vector<int>& silent,
       set_state(learner, LearnerState::suspect);
       silent.push_back(learner);
     }
-    watch(view.last_report + (view.state == LearnerState::suspect
-                                  ? settings_.expel_after
-                                  : std::min(settings_.suspect_after, settings_.expel_after)));
+    watch(view.last_report +
+          (view.state == LearnerState::suspect ? settings_.expel_after : suspect_after()));
   }
 }
 
 void Membership::restart_patience(Nanoseconds now) {
   for (LearnerView& view : views_) view.last_report = now;
+}
+
+Nanoseconds Membership::suspect_after() const {
+  return std::min(settings_.suspect_after, settings_.expel_after);
 }
 
 void Membership::watch(Nanoseconds deadline) {
@@ -194,7 +197,7 @@ void Membership::assign(int learner, int island, Nanoseconds now,
   view.step = view.tokens / settings_.batch_tokens;
   view.step_seconds = 0;
   view.last_report = now;
-  watch(now + std::min(settings_.suspect_after, settings_.expel_after));
+  watch(now + suspect_after());
   actions.push_back(Assign{island, learner, view.incarnation, view.tokens});
   actions.push_back(Refresh{learner, view.incarnation});
 }
@@ -236,6 +239,7 @@ bool Membership::hear(int learner, int incarnation, Nanoseconds now, const Repor
   if (report != nullptr) take_report(learner, *report);
   Life& life = lives_[learner];
   const LearnerState before = views_[learner].state;
+  if (before == LearnerState::suspect) watch(now + suspect_after());
   if (!life.joined) {
     const bool holds_all =
         report != nullptr && report->held.size() == life.target.size() &&

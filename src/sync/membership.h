@@ -109,6 +109,7 @@ class Membership {
   void set_tokens(int learner, std::int64_t tokens);
   std::int64_t lasting_tokens(int learner) const;
   void take_report(int learner, const Report& report);
+  Nanoseconds suspect_after() const;
   void watch(Nanoseconds deadline);
   void add_learner(bool waits_for_home);
 
