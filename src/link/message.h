@@ -15,7 +15,7 @@ enum class Phase : std::int32_t {
   ready = 0,     // an idle island that waits for an order
   playing = 1,   // a learner: joining or training
   paused = 2,    // a learner that has stopped stepping because training is complete
-  finished = 3,  // has written its checkpoint after Finish and leaves
+  finished = 3,  // has written its checkpoint after finish and waits for leave
 };
 
 // A leader's whole state as the syncer needs it. Only the latest counts, so a newer one simply
@@ -59,7 +59,8 @@ enum class DownKind : std::int32_t {
   ask,          // send your copy of `fragment` for `round`
   acknowledge,  // slot `slot` may be used again (handled inside the link)
   pause,        // training is complete
-  finish,       // write a checkpoint, report finished, leave
+  finish,       // write a checkpoint, report finished
+  leave,        // the run is concluded: end the process
   fault,        // a planned fault (chaos): `fault` in `seconds`, `factor`
 };
 

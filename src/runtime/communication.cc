@@ -12,6 +12,7 @@ namespace archipelago::runtime {
 namespace {
 
 constexpr double kPollSeconds = 0.001;
+constexpr double kStandbyPollSeconds = 0.005;
 constexpr double kHeartbeatSeconds = 0.5;
 // A step may take this many times the recent ones (but never less than the seconds below) before
 // the heartbeat stops.
@@ -27,19 +28,25 @@ bool is_order(link::DownKind kind) {
 
 }  // namespace
 
-Communication::Communication(std::unique_ptr<link::LeaderEnd> end,
+Communication::Communication(std::vector<std::unique_ptr<link::LeaderEnd>> ends,
                              std::function<void(const link::DownHeader&)> inflict)
-    : end_(std::move(end)), inflict_(std::move(inflict)), thread_([this] { run(); }) {}
+    : ends_(std::move(ends)), inflict_(std::move(inflict)), lost_(ends_.size(), false) {
+  for (std::size_t term = 0; term < ends_.size(); ++term) {
+    threads_.emplace_back([this, term] { run(term); });
+  }
+}
 
 Communication::~Communication() {
   stopping_ = true;
-  if (thread_.joinable()) thread_.join();
+  for (auto& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
-std::unique_ptr<link::LeaderEnd> Communication::stop() {
+std::vector<std::unique_ptr<link::LeaderEnd>> Communication::stop() {
   stopping_ = true;
-  thread_.join();
-  return std::move(end_);
+  for (auto& thread : threads_) thread.join();
+  return std::move(ends_);
 }
 
 Inbox Communication::take() {
@@ -91,43 +98,66 @@ void Communication::flush(double seconds) {
   }
 }
 
-void Communication::run() try {
+void Communication::run(std::size_t term) try {
+  std::vector<link::DownMessage> arrived;
   while (!stopping_) {
-    const bool received = receive();
-    const bool reported = send_report();
-    const bool sent = send_fragment();
-    if (!received && !reported && !sent) sleep_seconds(kPollSeconds);
+    const bool received = receive(term, arrived);
+    const bool reported = send_report(term);
+    const bool sent = send_fragment(term);
+    if (received || reported || sent) continue;
+    std::unique_lock lock(mutex_);
+    const bool present = is_present(term);
+    lock.unlock();
+    sleep_seconds(present ? kPollSeconds : kStandbyPollSeconds);
   }
 } catch (const std::exception& error) {
   log_error(std::string("the communication thread failed: ") + error.what());
   mpi::die_visibly();
 }
 
-bool Communication::receive() {
+bool Communication::receive(std::size_t term, std::vector<link::DownMessage>& arrived) {
   {
     const std::lock_guard lock(mutex_);
-    if (inbox_.syncer_lost) return false;
+    if (lost_[term]) return false;
   }
-  arrived_.clear();
-  const auto state = end_->poll(arrived_);
-  for (auto& message : arrived_) sort_in(std::move(message));
-  mark(state);
-  return !arrived_.empty();
+  arrived.clear();
+  const auto state = ends_[term]->poll(arrived);
+  for (auto& message : arrived) sort_in(term, std::move(message));
+  mark(term, state);
+  return !arrived.empty();
 }
 
-void Communication::mark(link::PeerState state) {
+void Communication::mark(std::size_t term, link::PeerState state) {
   if (state == link::PeerState::alive) return;
   const std::lock_guard lock(mutex_);
-  inbox_.syncer_lost = true;
+  lost_[term] = true;
+  if (term != term_) return;
+  const auto next =
+      std::find(lost_.begin() + static_cast<std::ptrdiff_t>(term), lost_.end(), false);
+  if (next == lost_.end()) {
+    inbox_.syncer_lost = true;
+  } else {
+    turn_to(static_cast<std::size_t>(next - lost_.begin()));
+  }
 }
 
-void Communication::sort_in(link::DownMessage message) {
+void Communication::turn_to(std::size_t term) {
+  term_ = term;
+  // What the syncer before asked for, its successor asks for again.
+  inbox_.asks.clear();
+  staged_.clear();
+  report_is_new_ = last_post_ > 0;
+}
+
+void Communication::sort_in(std::size_t term, link::DownMessage message) {
   const auto& header = message.header;
   if (header.kind == link::DownKind::fault && header.factor <= 1) {
     inflict_(header);
     return;
   }
   const std::lock_guard lock(mutex_);
+  if (term < term_) return;
+  if (term > term_) turn_to(term);
   if (is_order(header.kind)) {
     // What came before an order was meant for the life before it.
     inbox_.order = header;
@@ -146,14 +176,16 @@ void Communication::sort_in(link::DownMessage message) {
     inbox_.pause = true;
   } else if (header.kind == link::DownKind::finish) {
     inbox_.finish = header;
+  } else if (header.kind == link::DownKind::leave) {
+    inbox_.leave = true;
   }
 }
 
-bool Communication::send_report() {
+bool Communication::send_report(std::size_t term) {
   link::Report report;
   {
     const std::lock_guard lock(mutex_);
-    if (inbox_.syncer_lost) return false;
+    if (!is_present(term)) return false;
     const double now = now_seconds();
     const double patience = std::max(kPatienceSeconds, kPatienceSteps * report_.step_seconds);
     const bool expected = report_.phase != link::Phase::playing || now - last_post_ < patience;
@@ -165,22 +197,22 @@ bool Communication::send_report() {
     ++unfinished_;
     last_report_sent_ = now;
   }
-  mark(end_->put_report(report));
+  mark(term, ends_[term]->put_report(report));
   const std::lock_guard lock(mutex_);
   --unfinished_;
   return true;
 }
 
-bool Communication::send_fragment() {
-  if (!end_->slot_free()) return false;
+bool Communication::send_fragment(std::size_t term) {
+  if (!ends_[term]->slot_free()) return false;
   Staged staged;
   {
     const std::lock_guard lock(mutex_);
-    if (staged_.empty() || inbox_.syncer_lost) return false;
+    if (staged_.empty() || !is_present(term)) return false;
     staged = std::move(staged_.front());
     staged_.erase(staged_.begin());
   }
-  mark(end_->put_fragment(staged.header, staged.values));
+  mark(term, ends_[term]->put_fragment(staged.header, staged.values));
   const std::lock_guard lock(mutex_);
   if (spare_buffers_.size() < kStagedFragments) spare_buffers_.push_back(std::move(staged.values));
   return true;

@@ -22,16 +22,23 @@ struct Inbox {
   std::vector<link::DownHeader> faults;        // of kind slow: for the compute thread
   bool pause = false;
   std::optional<link::DownHeader> finish;
+  bool leave = false;
   bool syncer_lost = false;
 };
 
-// The leader's communication thread: it alone touches the pair, so that the compute thread never
-// waits for the syncer. The compute thread posts reports and fragments and takes what has arrived.
+// The leader's communication threads, one for each syncer it has a pair with: they alone touch the
+// pairs, so that the compute thread never waits for a syncer, and a call that hangs on a dead
+// syncer's pair hinders no other. The compute thread posts reports and fragments and takes what has
+// arrived.
+//
+// The first end is the syncer's, the next ones the standbys', in the order of their terms. The
+// leader talks to one of them, the present syncer, and turns to a later one for good when the
+// present one dies or the later one speaks; what an earlier one still says is dropped.
 class Communication {
  public:
-  // `inflict`: carries out a planned fault on this island (kill, stop), called on the communication
-  // thread. `end` is used by that thread only, from now until the destructor has joined it.
-  Communication(std::unique_ptr<link::LeaderEnd> end,
+  // `inflict`: carries out a planned fault on this island (kill, stop), called on a communication
+  // thread. Each end is used by its thread only, from now until stop() or the destructor.
+  Communication(std::vector<std::unique_ptr<link::LeaderEnd>> ends,
                 std::function<void(const link::DownHeader&)> inflict);
   ~Communication();
   Communication(const Communication&) = delete;
@@ -55,8 +62,9 @@ class Communication {
   // Waits until the last posted report has left, for at most `seconds`.
   void flush(double seconds);
 
-  // Ends the thread and gives back the pair's end. Nothing may be called after it.
-  std::unique_ptr<link::LeaderEnd> stop();
+  // Ends the threads and gives back the pairs' ends. Nothing may be called after it. Only when no
+  // syncer has died: a thread may hang on a dead one's pair.
+  std::vector<std::unique_ptr<link::LeaderEnd>> stop();
 
  private:
   struct Staged {
@@ -64,17 +72,24 @@ class Communication {
     link::Values values;
   };
 
-  void run();
-  bool receive();
-  bool send_report();
-  bool send_fragment();
-  void sort_in(link::DownMessage message);
-  void mark(link::PeerState state);
+  // On the thread of end `term`.
+  void run(std::size_t term);
+  bool receive(std::size_t term, std::vector<link::DownMessage>& arrived);
+  bool send_report(std::size_t term);
+  bool send_fragment(std::size_t term);
+  void sort_in(std::size_t term, link::DownMessage message);
+  void mark(std::size_t term, link::PeerState state);
 
-  std::unique_ptr<link::LeaderEnd> end_;
+  // With the mutex held.
+  void turn_to(std::size_t term);
+  bool is_present(std::size_t term) const { return term == term_ && !inbox_.syncer_lost; }
+
+  std::vector<std::unique_ptr<link::LeaderEnd>> ends_;
   std::function<void(const link::DownHeader&)> inflict_;
 
   mutable std::mutex mutex_;
+  std::size_t term_ = 0;  // index of the present syncer's end
+  std::vector<bool> lost_;
   Inbox inbox_;
   link::Report report_;
   bool report_is_new_ = false;
@@ -84,9 +99,8 @@ class Communication {
   int unfinished_ = 0;
 
   double last_report_sent_ = 0;
-  std::vector<link::DownMessage> arrived_;
   std::atomic<bool> stopping_{false};
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace archipelago::runtime

@@ -56,6 +56,7 @@ IslandEnd IslandProcess::run() {
         break;
       case Command::finish:
         finish();
+        share(plan);
         return plan.orderly != 0 ? IslandEnd::finished : IslandEnd::finished_after_losses;
       case Command::abandon:
         if (communication_ != nullptr && state_ && phase_ != link::Phase::ready) save_checkpoint();
@@ -199,6 +200,11 @@ void IslandProcess::finish() {
   report_changed_ = true;
   post_report();
   communication_->flush(kGoodbyeSeconds);
+  // The launcher may end the whole job when the first process goes: the syncer has to be done
+  // first.
+  for (Inbox inbox; !inbox.leave && !inbox.syncer_lost; inbox = communication_->take()) {
+    sleep_seconds(kIdleSeconds);
+  }
 }
 
 void IslandProcess::stage_asked() {

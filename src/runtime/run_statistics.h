@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "link/message.h"
@@ -24,8 +23,8 @@ class RunStatistics {
   double first_step() const { return first_step_; }
   double seconds(double now) const { return started() ? now - first_step_ : 0; }
 
-  // Useful tokens a second, as a share of what `learners` learners train at their median step time
-  // without any failure. `tokens`: trained since the first step, each once.
+  // Useful tokens a second, as a share of what `learners` learners would have trained without a
+  // break at their mean step time. `tokens`: trained since the first step, each once.
   double goodput(std::int64_t tokens, double now, int learners) const;
 
   // Waited seconds over all lives, as a share of their time; `living`: the last reports of those
@@ -37,8 +36,9 @@ class RunStatistics {
  private:
   std::int64_t batch_tokens_;
   double first_step_ = 0;
-  std::map<int, std::vector<float>> step_seconds_;  // by learner
-  double blocked_seconds_ = 0;                      // of lives that are over
+  double step_seconds_ = 0;  // summed over all steps of all learners
+  std::int64_t steps_ = 0;
+  double blocked_seconds_ = 0;  // of lives that are over
   double busy_seconds_ = 0;
   std::int64_t largest_resident_bytes_ = 0;
 };

@@ -23,6 +23,7 @@ constexpr double kLookSeconds = 0.2;
 constexpr double kStatusSeconds = 1;
 constexpr double kProgressSeconds = 2;
 constexpr double kGoodbyeSeconds = 20;
+constexpr double kDismissSeconds = 5;
 
 }  // namespace
 
@@ -463,7 +464,22 @@ int SyncerProcess::conclude(double validation_loss) {
   record_.flush();
   write_status("done");
   record_.write_summary(summary);
+  dismiss_islands();
   return exit_code;
+}
+
+void SyncerProcess::dismiss_islands() {
+  link::DownHeader header;
+  header.kind = link::DownKind::leave;
+  for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
+    link_.send(static_cast<int>(peer), header);
+  }
+  const double deadline = now_seconds() + kDismissSeconds;
+  std::vector<int> lost;
+  while (!link_.drained() && now_seconds() < deadline) {
+    link_.poll(lost);
+    sleep_seconds(kPollSeconds);
+  }
 }
 
 std::string SyncerProcess::state_name() const {

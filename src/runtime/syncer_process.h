@@ -44,7 +44,8 @@ class SyncerProcess {
   // One turn of the loop. False: the run is over, all learners have said goodbye.
   bool turn();
 
-  // Writes the last checkpoint's outcome, the validation loss and summary.json. The exit code.
+  // Writes the last checkpoint's outcome, the validation loss and summary.json, then lets the
+  // islands go. The exit code.
   int conclude(double validation_loss);
 
   const GlobalState& state() const { return state_; }
@@ -110,6 +111,7 @@ class SyncerProcess {
   void add_step_row(IslandBook& book, const link::Report& report);
   void save_global();
   bool goodbyes_done();
+  void dismiss_islands();
   void write_status(const std::string& state);
   void log_progress();
   std::string state_name() const;

@@ -112,14 +112,17 @@ link::MailboxLayout mailbox_of(const Setup& setup) {
   job.session.leave(code, orderly ? mpi::Ending::orderly : mpi::Ending::abrupt);
 }
 
-// Plays an island's rank to its end. `pair`: on the leader.
-[[noreturn]] void play_island(Job& job, mpi::Communicator comm, std::optional<link::MpiPair> pair) {
+// Plays an island's rank to its end. `pairs`: on the leader, one with each syncer.
+[[noreturn]] void play_island(Job& job, mpi::Communicator comm, std::vector<link::MpiPair> pairs) {
   island::Island island(std::move(comm));
   std::unique_ptr<Communication> communication;
-  if (pair) {
-    auto end = std::make_unique<link::MpiLeaderEnd>(std::move(*pair), mailbox_of(*job.setup));
+  if (!pairs.empty()) {
+    std::vector<std::unique_ptr<link::LeaderEnd>> ends;
+    for (auto& pair : pairs) {
+      ends.push_back(std::make_unique<link::MpiLeaderEnd>(std::move(pair), mailbox_of(*job.setup)));
+    }
     communication = std::make_unique<Communication>(
-        std::move(end), [&island](const link::DownHeader& fault) { inflict(fault, island); });
+        std::move(ends), [&island](const link::DownHeader& fault) { inflict(fault, island); });
   }
   // Computing yields to communication and to the syncer where they share a core.
   constexpr int kNice = 5;
@@ -130,8 +133,9 @@ link::MailboxLayout mailbox_of(const Setup& setup) {
   if (end == IslandEnd::finished) {
     wait_for_world();
     if (communication) {
-      const auto link = communication->stop();
-      static_cast<link::MpiLeaderEnd&>(*link).close();
+      for (const auto& link : communication->stop()) {
+        static_cast<link::MpiLeaderEnd&>(*link).close();
+      }
     }
     island.close();
     job.session.leave(0, mpi::Ending::orderly);
@@ -147,9 +151,7 @@ link::MailboxLayout mailbox_of(const Setup& setup) {
   const int rank = job.session.rank();
   const int number = job.layout->island_of(rank);
   set_log_speaker("island=" + std::to_string(number));
-  std::optional<link::MpiPair> pair;
   auto pairs = create_pairs(job, mailbox_of(*job.setup));
-  if (!pairs.empty()) pair = std::move(pairs.front());
 
   std::vector<int> ranks;
   for (int r = 0; r < job.layout->ranks_per_island; ++r) {
@@ -157,13 +159,15 @@ link::MailboxLayout mailbox_of(const Setup& setup) {
   }
   auto comm = mpi::create_group(ranks, job.layout->islands + number);
   if (!comm) mpi::die_visibly();
-  play_island(job, std::move(*comm), std::move(pair));
+  play_island(job, std::move(*comm), std::move(pairs));
 }
 
 [[noreturn]] void play_spawned_island(Job& job) {
   set_log_speaker("island=new");
   auto joined = Refill::join(job.session, mailbox_of(*job.setup));
-  play_island(job, std::move(joined.island), std::move(joined.pair));
+  std::vector<link::MpiPair> pairs;
+  if (joined.pair) pairs.push_back(std::move(*joined.pair));
+  play_island(job, std::move(joined.island), std::move(pairs));
 }
 
 int play(mpi::Session& session, const config::RunConfig& config) {
