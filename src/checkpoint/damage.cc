@@ -41,7 +41,9 @@ std::vector<Damage> find_damage(const std::filesystem::path& path) {
   if (seal == Seal::intact) return {};
   if (!has_hdf5_signature(path)) return {{"", "it is no HDF5 file"}};
   if (seal == Seal::missing) {
-    return {{"", "it ends without its seal: cut off, or changed after it was written"}};
+    return {{"",
+             "it has no seal at its end: no archipelago checkpoint, cut off, or changed after it "
+             "was written"}};
   }
   const hdf5::LibraryLock lock;
   std::vector<Damage> damage = damaged_datasets(path);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fragment/partition.h"
+#include "runtime/machine_settings.h"
 
 namespace archipelago::runtime {
 
@@ -115,6 +116,7 @@ checkpoint::Learner LearnerState::checkpoint() const {
   state.common.parameters.assign(parameters.begin(), parameters.end());
   state.common.fragment_of_tensor = setup_.fragment_of_tensor;
   state.common.versions = held_;
+  state.common.config = config_map(setup_);
   state.learner = learner_;
   state.incarnation = incarnation_;
   state.step = steps_;
