@@ -5,6 +5,8 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/small_gemm.h"
+#include "kernels/cpu/transpose.h"
+#include "kernels/cpu/vector.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace archipelago::kernels {
@@ -21,36 +23,48 @@ struct HeadShape {
   std::int64_t rows_size() const { return padded_T * padded_D; }
 };
 
-// to[T, padded_D] = factor * from[T, D] at row stride `stride`, zero in the padding.
-void pack_rows(float* to, const float* from, std::int64_t stride, float factor,
-               const HeadShape& shape) {
+// Rows of one head, D wide and readable (or writable) to padded_D.
+struct ConstRows {
+  const float* data;
+  std::int64_t stride;
+};
+struct Rows {
+  float* data;
+  std::int64_t stride;
+  operator ConstRows() const { return {data, stride}; }
+};
+
+// from[T, D] as it is where D is whole vectors, else its copy in `scratch` with zeros as padding.
+ConstRows readable(const float* from, std::int64_t stride, float* scratch, const HeadShape& shape) {
+  if (shape.D == shape.padded_D) return {from, stride};
   for (std::int64_t t = 0; t < shape.T; ++t) {
-    float* out = to + t * shape.padded_D;
-    const float* in = from + t * stride;
-#pragma omp simd
-    for (std::int64_t d = 0; d < shape.D; ++d) out[d] = factor * in[d];
-    std::fill(out + shape.D, out + shape.padded_D, 0.0F);
+    float* out = scratch + t * shape.padded_D;
+    std::fill(std::copy_n(from + t * stride, shape.D, out), out + shape.padded_D, 0.0F);
+  }
+  return {scratch, shape.padded_D};
+}
+
+// Where to write what goes to to[T, D]: there, or by way of `scratch`; see deliver().
+Rows writable(float* to, std::int64_t stride, float* scratch, const HeadShape& shape) {
+  return shape.D == shape.padded_D ? Rows{to, stride} : Rows{scratch, shape.padded_D};
+}
+
+void deliver(float* to, std::int64_t stride, ConstRows from, const HeadShape& shape) {
+  if (from.data == to) return;
+  for (std::int64_t t = 0; t < shape.T; ++t) {
+    std::copy_n(from.data + t * from.stride, shape.D, to + t * stride);
   }
 }
 
-// to[D, padded_T] = the transpose of from[T, D], zero in the padding.
-void pack_transposed(float* to, const float* from, std::int64_t stride, const HeadShape& shape) {
+void clear(Rows rows, const HeadShape& shape) {
   for (std::int64_t t = 0; t < shape.T; ++t) {
-    for (std::int64_t d = 0; d < shape.D; ++d) to[d * shape.padded_T + t] = from[t * stride + d];
-  }
-  for (std::int64_t d = 0; d < shape.D; ++d) {
-    std::fill(to + d * shape.padded_T + shape.T, to + (d + 1) * shape.padded_T, 0.0F);
+    std::fill_n(rows.data + t * rows.stride, shape.padded_D, 0.0F);
   }
 }
 
-void unpack_rows(float* to, std::int64_t stride, const float* from, float factor,
-                 const HeadShape& shape) {
-  for (std::int64_t t = 0; t < shape.T; ++t) {
-    float* out = to + t * stride;
-    const float* in = from + t * shape.padded_D;
-#pragma omp simd
-    for (std::int64_t d = 0; d < shape.D; ++d) out[d] = factor * in[d];
-  }
+// to[D, padded_T] = the transpose of from[T, D]; the padding is multiplied but never used.
+void transpose_head(float* to, const float* from, std::int64_t stride, const HeadShape& shape) {
+  transpose(to, shape.padded_T, from, stride, shape.T, shape.D);
 }
 
 // How many of the keys from `first` on the query at `position` sees, of `width` in the block.
@@ -70,10 +84,11 @@ struct QueryState {
   float sum[kQueryBlock];
 };
 
-// Turns scores[rows, width] (row stride kKeyBlock) into exp(score - largest) and rescales what
-// `out` has of earlier blocks.
-void online_softmax(float* scores, float* out, QueryState& state, bool causal, Range queries,
-                    std::int64_t first_key, std::int64_t width, std::int64_t padded_D) {
+// Turns scores[rows, width] (row stride kKeyBlock) into exp(scale * (score - largest)) and rescales
+// what `out`, the rows of these queries, has of earlier blocks.
+void online_softmax(float* scores, Rows out, QueryState& state, float scale, bool causal,
+                    Range queries, std::int64_t first_key, std::int64_t width,
+                    std::int64_t padded_D) {
   for (std::int64_t i = 0; i < queries.size(); ++i) {
     float* row = scores + i * kKeyBlock;
     const std::int64_t seen = visible(causal, queries.begin + i, first_key, width);
@@ -83,16 +98,16 @@ void online_softmax(float* scores, float* out, QueryState& state, bool causal, R
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (std::int64_t j = 0; j < seen; ++j) {
-      row[j] = exponential(row[j] - largest);
+      row[j] = exponential(scale * (row[j] - largest));
       sum += row[j];
     }
     std::fill(row + seen, row + width, 0.0F);
     if (first_key == 0) {
       state.sum[i] = sum;
     } else {
-      const float shrink = exponential(state.largest[i] - largest);
+      const float shrink = exponential(scale * (state.largest[i] - largest));
       state.sum[i] = state.sum[i] * shrink + sum;
-      float* out_row = out + i * padded_D;
+      float* out_row = out.data + i * out.stride;
 #pragma omp simd
       for (std::int64_t d = 0; d < padded_D; ++d) out_row[d] *= shrink;
     }
@@ -100,48 +115,61 @@ void online_softmax(float* scores, float* out, QueryState& state, bool causal, R
   }
 }
 
-// One head forward. `scratch` holds 4 blocks of rows_size() and the scores.
+float score_scale(const HeadShape& shape) { return 1.0F / std::sqrt(static_cast<float>(shape.D)); }
+
+struct ForwardScratch {
+  float *q, *v, *out, *k_transposed, *scores;
+
+  ForwardScratch(float* memory, const HeadShape& shape)
+      : q(memory),
+        v(q + shape.rows_size()),
+        out(v + shape.rows_size()),
+        k_transposed(out + shape.rows_size()),
+        scores(k_transposed + shape.rows_size()) {}
+
+  static std::int64_t size(const HeadShape& shape) {
+    return 4 * shape.rows_size() + kQueryBlock * kKeyBlock;
+  }
+};
+
 void head_forward(float* out, float* log_sum, const float* qkv, bool causal, std::int64_t C,
-                  const HeadShape& shape, float* scratch) {
+                  const HeadShape& shape, const ForwardScratch& s) {
   const std::int64_t stride = 3 * C;
-  float* q = scratch;
-  float* k_transposed = q + shape.rows_size();
-  float* v = k_transposed + shape.rows_size();
-  float* result = v + shape.rows_size();
-  float* scores = result + shape.rows_size();
-  pack_rows(q, qkv, stride, 1.0F / std::sqrt(static_cast<float>(shape.D)), shape);
-  pack_transposed(k_transposed, qkv + C, stride, shape);
-  pack_rows(v, qkv + 2 * C, stride, 1.0F, shape);
+  const float scale = score_scale(shape);
+  const ConstRows q = readable(qkv, stride, s.q, shape);
+  const ConstRows v = readable(qkv + 2 * C, stride, s.v, shape);
+  const Rows result = writable(out, C, s.out, shape);
+  transpose_head(s.k_transposed, qkv + C, stride, shape);
 
   for (std::int64_t t = 0; t < shape.T; t += kQueryBlock) {
     const Range queries{t, std::min(t + kQueryBlock, shape.T)};
     QueryState state;
     std::fill_n(state.largest, kQueryBlock, -std::numeric_limits<float>::infinity());
-    float* block = result + t * shape.padded_D;
+    const Rows block{result.data + t * result.stride, result.stride};
     const std::int64_t keys = key_end(causal, queries.end, shape.T);
     for (std::int64_t first = 0; first < keys; first += kKeyBlock) {
       const std::int64_t width = std::min(kKeyBlock, keys - first);
-      small_gemm(scores, kKeyBlock, {q + t * shape.padded_D, shape.padded_D, 1},
-                 k_transposed + first, shape.padded_T, false, queries.size(), padded(width),
-                 shape.D);
-      online_softmax(scores, block, state, causal, queries, first, width, shape.padded_D);
-      small_gemm(block, shape.padded_D, {scores, kKeyBlock, 1}, v + first * shape.padded_D,
-                 shape.padded_D, first > 0, queries.size(), shape.padded_D, width);
+      small_gemm(s.scores, kKeyBlock, {q.data + t * q.stride, q.stride, 1}, s.k_transposed + first,
+                 shape.padded_T, false, queries.size(), padded(width), shape.D);
+      online_softmax(s.scores, block, state, scale, causal, queries, first, width, shape.padded_D);
+      small_gemm(block.data, block.stride, {s.scores, kKeyBlock, 1}, v.data + first * v.stride,
+                 v.stride, first > 0, queries.size(), shape.padded_D, width);
     }
     for (std::int64_t i = 0; i < queries.size(); ++i) {
       const float share = 1.0F / state.sum[i];
-      const float* in = block + i * shape.padded_D;
-      float* to = out + (t + i) * C;
+      float* row = block.data + i * block.stride;
 #pragma omp simd
-      for (std::int64_t d = 0; d < shape.D; ++d) to[d] = in[d] * share;
-      log_sum[t + i] = state.largest[i] + std::log(state.sum[i]);
+      for (std::int64_t d = 0; d < shape.D; ++d) row[d] *= share;
+      log_sum[t + i] = scale * state.largest[i] + std::log(state.sum[i]);
     }
   }
+  deliver(out, C, result, shape);
 }
 
 // Turns scores[rows, width] into probabilities and d_probabilities into d_scores, in place.
 void softmax_backward(float* scores, float* d_scores, const float* log_sum, const float* delta,
-                      bool causal, Range queries, std::int64_t first_key, std::int64_t width) {
+                      float scale, bool causal, Range queries, std::int64_t first_key,
+                      std::int64_t width) {
   for (std::int64_t i = 0; i < queries.size(); ++i) {
     float* p = scores + i * kKeyBlock;
     float* d = d_scores + i * kKeyBlock;
@@ -150,8 +178,8 @@ void softmax_backward(float* scores, float* d_scores, const float* log_sum, cons
     const float shift = delta[queries.begin + i];
 #pragma omp simd
     for (std::int64_t j = 0; j < seen; ++j) {
-      p[j] = exponential(p[j] - log_total);
-      d[j] = p[j] * (d[j] - shift);
+      p[j] = exponential(scale * p[j] - log_total);
+      d[j] = scale * p[j] * (d[j] - shift);
     }
     std::fill(p + seen, p + width, 0.0F);
     std::fill(d + seen, d + width, 0.0F);
@@ -159,11 +187,10 @@ void softmax_backward(float* scores, float* d_scores, const float* log_sum, cons
 }
 
 struct BackwardScratch {
-  float *q, *k, *k_transposed, *v_transposed, *d_out, *d_q, *d_k, *d_v, *scores, *d_scores, *delta;
+  float *q, *k, *d_out, *d_q, *d_k, *d_v, *k_transposed, *v_transposed, *scores, *d_scores, *delta;
 
   BackwardScratch(float* memory, const HeadShape& shape) {
-    float** blocks[] = {&q, &k, &k_transposed, &v_transposed, &d_out, &d_q, &d_k, &d_v};
-    for (float** block : blocks) {
+    for (float** block : {&q, &k, &d_out, &d_q, &d_k, &d_v, &k_transposed, &v_transposed}) {
       *block = memory;
       memory += shape.rows_size();
     }
@@ -177,50 +204,61 @@ struct BackwardScratch {
   }
 };
 
+// delta[t] = d_out[t] . out[t], what the softmax's gradient is shifted by.
+void find_delta(float* delta, const float* d_out, const float* out, std::int64_t C,
+                const HeadShape& shape) {
+  for (std::int64_t t = 0; t < shape.T; ++t) {
+    float dot = 0;
+#pragma omp simd reduction(+ : dot)
+    for (std::int64_t d = 0; d < shape.D; ++d) dot += d_out[t * C + d] * out[t * C + d];
+    delta[t] = dot;
+  }
+}
+
 // One head backward (Dao et al. 2022, Alg. 4; delta is its D).
 void head_backward(float* d_qkv, const float* d_out, const float* out, const float* log_sum,
                    const float* qkv, bool causal, std::int64_t C, const HeadShape& shape,
                    const BackwardScratch& s) {
   const std::int64_t stride = 3 * C;
-  const std::int64_t width_D = shape.padded_D;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(shape.D));
-  pack_rows(s.q, qkv, stride, scale, shape);
-  pack_rows(s.k, qkv + C, stride, 1.0F, shape);
-  pack_transposed(s.k_transposed, qkv + C, stride, shape);
-  pack_transposed(s.v_transposed, qkv + 2 * C, stride, shape);
-  pack_rows(s.d_out, d_out, C, 1.0F, shape);
-  std::fill_n(s.d_k, shape.rows_size(), 0.0F);
-  std::fill_n(s.d_v, shape.rows_size(), 0.0F);
-  for (std::int64_t t = 0; t < shape.T; ++t) {
-    float dot = 0;
-#pragma omp simd reduction(+ : dot)
-    for (std::int64_t d = 0; d < shape.D; ++d) dot += d_out[t * C + d] * out[t * C + d];
-    s.delta[t] = dot;
-  }
+  const float scale = score_scale(shape);
+  const ConstRows q = readable(qkv, stride, s.q, shape);
+  const ConstRows k = readable(qkv + C, stride, s.k, shape);
+  const ConstRows d_o = readable(d_out, C, s.d_out, shape);
+  const Rows d_q = writable(d_qkv, stride, s.d_q, shape);
+  const Rows d_k = writable(d_qkv + C, stride, s.d_k, shape);
+  const Rows d_v = writable(d_qkv + 2 * C, stride, s.d_v, shape);
+  transpose_head(s.k_transposed, qkv + C, stride, shape);
+  transpose_head(s.v_transposed, qkv + 2 * C, stride, shape);
+  find_delta(s.delta, d_out, out, C, shape);
+  clear(d_k, shape);
+  clear(d_v, shape);
 
   for (std::int64_t t = 0; t < shape.T; t += kQueryBlock) {
     const Range queries{t, std::min(t + kQueryBlock, shape.T)};
-    const float* q = s.q + t * width_D;
-    const float* d_o = s.d_out + t * width_D;
+    const ConstRows q_block{q.data + t * q.stride, q.stride};
+    const ConstRows d_o_block{d_o.data + t * d_o.stride, d_o.stride};
     const std::int64_t keys = key_end(causal, queries.end, shape.T);
     for (std::int64_t first = 0; first < keys; first += kKeyBlock) {
       const std::int64_t width = std::min(kKeyBlock, keys - first);
-      small_gemm(s.scores, kKeyBlock, {q, width_D, 1}, s.k_transposed + first, shape.padded_T,
-                 false, queries.size(), padded(width), shape.D);
-      small_gemm(s.d_scores, kKeyBlock, {d_o, width_D, 1}, s.v_transposed + first, shape.padded_T,
-                 false, queries.size(), padded(width), shape.D);
-      softmax_backward(s.scores, s.d_scores, log_sum, s.delta, causal, queries, first, width);
-      small_gemm(s.d_v + first * width_D, width_D, {s.scores, 1, kKeyBlock}, d_o, width_D, true,
-                 width, width_D, queries.size());
-      small_gemm(s.d_k + first * width_D, width_D, {s.d_scores, 1, kKeyBlock}, q, width_D, true,
-                 width, width_D, queries.size());
-      small_gemm(s.d_q + t * width_D, width_D, {s.d_scores, kKeyBlock, 1}, s.k + first * width_D,
-                 width_D, first > 0, queries.size(), width_D, width);
+      small_gemm(s.scores, kKeyBlock, {q_block.data, q_block.stride, 1}, s.k_transposed + first,
+                 shape.padded_T, false, queries.size(), padded(width), shape.D);
+      small_gemm(s.d_scores, kKeyBlock, {d_o_block.data, d_o_block.stride, 1},
+                 s.v_transposed + first, shape.padded_T, false, queries.size(), padded(width),
+                 shape.D);
+      softmax_backward(s.scores, s.d_scores, log_sum, s.delta, scale, causal, queries, first,
+                       width);
+      small_gemm(d_v.data + first * d_v.stride, d_v.stride, {s.scores, 1, kKeyBlock},
+                 d_o_block.data, d_o_block.stride, true, width, shape.padded_D, queries.size());
+      small_gemm(d_k.data + first * d_k.stride, d_k.stride, {s.d_scores, 1, kKeyBlock},
+                 q_block.data, q_block.stride, true, width, shape.padded_D, queries.size());
+      small_gemm(d_q.data + t * d_q.stride, d_q.stride, {s.d_scores, kKeyBlock, 1},
+                 k.data + first * k.stride, k.stride, first > 0, queries.size(), shape.padded_D,
+                 width);
     }
   }
-  unpack_rows(d_qkv, stride, s.d_q, scale, shape);
-  unpack_rows(d_qkv + C, stride, s.d_k, 1.0F, shape);
-  unpack_rows(d_qkv + 2 * C, stride, s.d_v, 1.0F, shape);
+  deliver(d_qkv, stride, d_q, shape);
+  deliver(d_qkv + C, stride, d_k, shape);
+  deliver(d_qkv + 2 * C, stride, d_v, shape);
 }
 
 }  // namespace
@@ -229,13 +267,14 @@ void CpuKernels::attention_forward(float* out, float* log_sum, const float* qkv,
                                    std::int64_t B, std::int64_t T, std::int64_t C,
                                    std::int64_t NH) {
   const HeadShape shape(T, C / NH);
-  reserve_scratch(4 * shape.rows_size() + kQueryBlock * kKeyBlock);
+  reserve_scratch(ForwardScratch::size(shape));
   parallel_ranges(threads_, B * NH, 1, [&](int thread, Range heads) {
+    const ForwardScratch scratch(scratch_[thread].data(), shape);
     for (std::int64_t head = heads.begin; head < heads.end; ++head) {
       const std::int64_t row = head / NH * T;
       const std::int64_t column = head % NH * shape.D;
       head_forward(out + row * C + column, log_sum + head * T, qkv + row * 3 * C + column, causal,
-                   C, shape, scratch_[thread].data());
+                   C, shape, scratch);
     }
   });
 }

@@ -12,20 +12,6 @@ namespace {
 // between its passes, many enough that packing the weights again costs little.
 constexpr std::int64_t kRowBlock = 256;
 
-void start_rows(float* y, const float* bias, const float* residual, std::int64_t rows,
-                std::int64_t O) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float* out = y + r * O;
-    if (residual == nullptr) {
-      std::copy_n(bias, O, out);
-    } else {
-      const float* in = residual + r * O;
-#pragma omp simd
-      for (std::int64_t o = 0; o < O; ++o) out[o] = in[o] + bias[o];
-    }
-  }
-}
-
 template <class Body>
 void row_blocks(int threads, std::int64_t rows, const Body& body) {
   parallel_ranges(threads, rows, 16, [&](int, Range range) {
@@ -40,22 +26,36 @@ void row_blocks(int threads, std::int64_t rows, const Body& body) {
 void CpuKernels::linear_forward(float* y, const float* x, const float* weight, const float* bias,
                                 const float* residual, std::int64_t R, std::int64_t I,
                                 std::int64_t O) {
-  row_blocks(threads_, R, [&](std::int64_t r, std::int64_t rows) {
-    start_rows(y + r * O, bias, residual == nullptr ? nullptr : residual + r * O, rows, O);
-    gemm(y + r * O, O, x + r * I, I, weight, O, Transpose::neither, true, rows, O, I);
+  row_blocks(threads_, R, [&](std::int64_t first, std::int64_t rows) {
+    gemm(y + first * O, O, x + first * I, I, weight, O, Transpose::neither, false, rows, O, I);
+    for (std::int64_t r = first; r < first + rows; ++r) {
+      float* out = y + r * O;
+      if (residual == nullptr) {
+#pragma omp simd
+        for (std::int64_t o = 0; o < O; ++o) out[o] += bias[o];
+      } else {
+        const float* in = residual + r * O;
+#pragma omp simd
+        for (std::int64_t o = 0; o < O; ++o) out[o] += in[o] + bias[o];
+      }
+    }
   });
 }
 
 void CpuKernels::linear_gelu_forward(float* act, float* pre, const float* x, const float* weight,
                                      const float* bias, std::int64_t R, std::int64_t I,
                                      std::int64_t O) {
-  row_blocks(threads_, R, [&](std::int64_t r, std::int64_t rows) {
-    float* block = pre + r * O;
-    start_rows(block, bias, nullptr, rows, O);
-    gemm(block, O, x + r * I, I, weight, O, Transpose::neither, true, rows, O, I);
-    float* out = act + r * O;
+  row_blocks(threads_, R, [&](std::int64_t first, std::int64_t rows) {
+    gemm(pre + first * O, O, x + first * I, I, weight, O, Transpose::neither, false, rows, O, I);
+    for (std::int64_t r = first; r < first + rows; ++r) {
+      float* in = pre + r * O;
+      float* out = act + r * O;
 #pragma omp simd
-    for (std::int64_t i = 0; i < rows * O; ++i) out[i] = gelu(block[i]);
+      for (std::int64_t o = 0; o < O; ++o) {
+        in[o] += bias[o];
+        out[o] = gelu(in[o]);
+      }
+    }
   });
 }
 

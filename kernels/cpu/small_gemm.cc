@@ -2,21 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
+
+#include "kernels/cpu/vector.h"
 
 namespace archipelago::kernels {
 namespace {
-
-using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
-
-inline Vector load(const float* from) {
-  Vector v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
-
-inline void store(float* to, const Vector& v) { std::memcpy(to, &v, sizeof v); }
 
 // A tile of Rows x (Vectors * kLanes) of c stays in registers over all of k.
 template <int Rows, int Vectors>
@@ -50,7 +41,6 @@ constexpr auto make_tiles(std::integer_sequence<int, Index...>) {
 }
 
 // The most rows whose tile fits into the vector registers beside the operands.
-constexpr int kRegisters = kLanes == 16 ? 32 : 16;
 template <int Vectors>
 constexpr int kMaxRows = std::min(12, (kRegisters - Vectors - 2) / Vectors);
 

@@ -7,14 +7,6 @@
 
 namespace archipelago::kernels {
 
-#if defined(__AVX512F__)
-constexpr std::int64_t kLanes = 16;  // floats in a vector register
-#else
-constexpr std::int64_t kLanes = 8;
-#endif
-
-inline std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
-
 // A block of numbers at any strides: element (i, j) is data[i * row + j * column].
 struct Strided {
   const float* data;
