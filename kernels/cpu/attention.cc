@@ -84,6 +84,8 @@ struct QueryState {
   float sum[kQueryBlock];
 };
 
+// Both softmax loops run over whole vectors and clear what lies beyond the visible keys after it.
+
 // Turns scores[rows, width] (row stride kKeyBlock) into exp(scale * (score - largest)) and rescales
 // what `out`, the rows of these queries, has of earlier blocks.
 void online_softmax(float* scores, Rows out, QueryState& state, float scale, bool causal,
@@ -92,12 +94,14 @@ void online_softmax(float* scores, Rows out, QueryState& state, float scale, boo
   for (std::int64_t i = 0; i < queries.size(); ++i) {
     float* row = scores + i * kKeyBlock;
     const std::int64_t seen = visible(causal, queries.begin + i, first_key, width);
+    const std::int64_t whole = padded(seen);
+    std::fill(row + seen, row + whole, -std::numeric_limits<float>::infinity());
     float largest = state.largest[i];
 #pragma omp simd reduction(max : largest)
-    for (std::int64_t j = 0; j < seen; ++j) largest = row[j] > largest ? row[j] : largest;
+    for (std::int64_t j = 0; j < whole; ++j) largest = row[j] > largest ? row[j] : largest;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (std::int64_t j = 0; j < seen; ++j) {
+    for (std::int64_t j = 0; j < whole; ++j) {
       row[j] = exponential(scale * (row[j] - largest));
       sum += row[j];
     }
@@ -177,7 +181,7 @@ void softmax_backward(float* scores, float* d_scores, const float* log_sum, cons
     const float log_total = log_sum[queries.begin + i];
     const float shift = delta[queries.begin + i];
 #pragma omp simd
-    for (std::int64_t j = 0; j < seen; ++j) {
+    for (std::int64_t j = 0; j < padded(seen); ++j) {
       p[j] = exponential(scale * p[j] - log_total);
       d[j] = scale * p[j] * (d[j] - shift);
     }

@@ -58,6 +58,7 @@ class CpuKernels final : public Kernels {
 
   int threads_;
   std::vector<Buffer> scratch_;
+  Buffer turned_weight_;
 };
 
 }  // namespace archipelago::kernels

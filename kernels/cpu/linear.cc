@@ -3,6 +3,7 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/transpose.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace archipelago::kernels {
@@ -71,9 +72,19 @@ void CpuKernels::gelu_backward(float* d_act, float* pre, std::int64_t count) {
   });
 }
 
+// The product with a transposed right side is slower than turning the weights once, where the rows
+// are many.
 void CpuKernels::linear_backward_input(float* d_x, const float* d_y, const float* weight,
                                        std::int64_t R, std::int64_t I, std::int64_t O) {
-  matmul(d_x, d_y, weight, Transpose::right, false, R, I, O);
+  if (R < kRowBlock) {
+    matmul(d_x, d_y, weight, Transpose::right, false, R, I, O);
+    return;
+  }
+  if (turned_weight_.size() < I * O) turned_weight_ = Buffer(*this, I * O);
+  parallel_ranges(threads_, I, 16, [&](int, Range range) {
+    transpose(turned_weight_.data() + range.begin, I, weight + range.begin * O, O, range.size(), O);
+  });
+  matmul(d_x, d_y, turned_weight_.data(), Transpose::neither, false, R, I, O);
 }
 
 void CpuKernels::linear_backward_weight(float* d_weight, float* d_bias, const float* x,
@@ -81,7 +92,15 @@ void CpuKernels::linear_backward_weight(float* d_weight, float* d_bias, const fl
                                         std::int64_t O) {
   matmul(d_weight, x, d_y, Transpose::left, true, I, O, R);
   parallel_ranges(threads_, O, 16, [&](int, Range range) {
-    for (std::int64_t r = 0; r < R; ++r) {
+    std::int64_t r = 0;
+    for (; r + 4 <= R; r += 4) {
+      const float* rows = d_y + r * O;
+#pragma omp simd
+      for (std::int64_t o = range.begin; o < range.end; ++o) {
+        d_bias[o] += (rows[o] + rows[O + o]) + (rows[2 * O + o] + rows[3 * O + o]);
+      }
+    }
+    for (; r < R; ++r) {
 #pragma omp simd
       for (std::int64_t o = range.begin; o < range.end; ++o) d_bias[o] += d_y[r * O + o];
     }

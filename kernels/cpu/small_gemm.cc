@@ -9,25 +9,33 @@
 namespace archipelago::kernels {
 namespace {
 
-// A tile of Rows x (Vectors * kLanes) of c stays in registers over all of k.
+// A tile of Rows x (Vectors * kLanes) of c stays in registers over all of k; the loops over it must
+// be unrolled for that.
 template <int Rows, int Vectors>
 void tile(float* c, std::int64_t ldc, Strided a, const float* b, std::int64_t ldb, bool add,
           std::int64_t k) {
   Vector sum[Rows][Vectors];
+#pragma GCC unroll 12
   for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j) {
       sum[i][j] = add ? load(c + i * ldc + j * kLanes) : Vector{};
     }
   }
   for (std::int64_t p = 0; p < k; ++p) {
     Vector right[Vectors];
+#pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j) right[j] = load(b + p * ldb + j * kLanes);
+#pragma GCC unroll 12
     for (int i = 0; i < Rows; ++i) {
       const float left = a.data[i * a.row + p * a.column];
+#pragma GCC unroll 4
       for (int j = 0; j < Vectors; ++j) sum[i][j] += left * right[j];
     }
   }
+#pragma GCC unroll 12
   for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j) store(c + i * ldc + j * kLanes, sum[i][j]);
   }
 }
@@ -51,10 +59,13 @@ void column_strip(float* c, std::int64_t ldc, Strided a, const float* b, std::in
       make_tiles<Vectors>(std::make_integer_sequence<int, kMaxRows<Vectors>>());
   // As even as they come: 32 rows are 11, 11 and 10, not 12, 12 and 8.
   const std::int64_t strips = (m + kMaxRows<Vectors> - 1) / kMaxRows<Vectors>;
-  for (std::int64_t s = 0; s < strips; ++s) {
-    const std::int64_t i = m * s / strips;
-    const std::int64_t rows = m * (s + 1) / strips - i;
-    kTiles[rows - 1](c + i * ldc, ldc, {a.data + i * a.row, a.row, a.column}, b, ldb, add, k);
+  std::int64_t left = m;
+  for (std::int64_t s = strips; s > 0; --s) {
+    const std::int64_t rows = (left + s - 1) / s;
+    kTiles[rows - 1](c, ldc, a, b, ldb, add, k);
+    c += rows * ldc;
+    a.data += rows * a.row;
+    left -= rows;
   }
 }
 
