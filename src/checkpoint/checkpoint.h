@@ -57,6 +57,9 @@ std::filesystem::path learner_name(int learner, std::int64_t step);
 void save(const std::filesystem::path& folder, const Global& state, int keep);
 void save(const std::filesystem::path& folder, const Learner& state, int keep);
 
+// The same under any name; removes nothing.
+void save_as(const std::filesystem::path& file, const Global& state);
+
 // Reads one file. Throws Error(bad_data) naming the file and what is wrong with it: missing,
 // truncated, a dataset whose checksum fails, foreign, incomplete.
 Global load_global(const std::filesystem::path& file);

@@ -11,8 +11,8 @@ struct Damage {
   std::string reason;
 };
 
-// Everything that is wrong with a file's bytes: its seal, then each dataset's checksum. Empty for
-// an intact file. Throws std::system_error where it cannot be read.
+// Everything that is wrong with a file's bytes: that it is missing, its seal, then each dataset's
+// checksum. Empty for an intact file. Throws std::system_error where it cannot be read.
 std::vector<Damage> find_damage(const std::filesystem::path& path);
 
 }  // namespace archipelago::checkpoint

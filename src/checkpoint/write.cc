@@ -114,19 +114,26 @@ void write_state(const std::filesystem::path& file, const State& state) {
     return image_of(state);
   }();
   seal(image);
-  std::filesystem::create_directories(file.parent_path());
-  remove_stale_temporaries(file.parent_path());
   write_file(file, image.bytes(), Durability::flushed);
+}
+
+void prepare_folder(const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder);
+  remove_stale_temporaries(folder);
 }
 
 }  // namespace
 
+void save_as(const std::filesystem::path& file, const Global& state) { write_state(file, state); }
+
 void save(const std::filesystem::path& folder, const Global& state, int keep) {
+  prepare_folder(folder);
   write_state(folder / global_name(state.round), state);
   remove_older(list_global(folder), state.round, keep);
 }
 
 void save(const std::filesystem::path& folder, const Learner& state, int keep) {
+  prepare_folder(folder);
   write_state(folder / learner_name(state.learner, state.step), state);
   remove_older(list_learner(folder, state.learner), state.step, keep);
 }

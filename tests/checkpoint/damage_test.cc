@@ -44,7 +44,7 @@ TEST_F(DamageTest, IntactFileHasNone) {
 
 TEST_F(DamageTest, AnyFlippedBitIsFound) {
   Random random(5);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 200; ++i) {
     std::string bytes = whole_;
     // Every second flip among the first bytes, where HDF5 keeps its structures.
     const std::size_t at = random.below(i % 2 == 0 ? bytes.size() : 20'000);
@@ -92,7 +92,7 @@ TEST_F(DamageTest, ForeignFilesAreRefused) {
   overwrite(std::string(5000, 'x'));
   EXPECT_NE(refusal().find("no HDF5 file"), std::string::npos) << refusal();
   std::filesystem::remove(path_);
-  EXPECT_NE(refusal().find("No such file"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("no such file"), std::string::npos) << refusal();
   std::filesystem::create_directory(path_);
   EXPECT_NE(refusal(), "accepted");
   save(folder_.path(), example_learner(0, 5), 1);
