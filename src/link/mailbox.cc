@@ -22,6 +22,7 @@ struct ReportFields {
   std::int64_t step;
   std::int64_t tokens;
   std::int64_t resident_bytes;
+  std::int64_t life_steps;
   double step_seconds;
   double loss;
   double blocked_seconds;
@@ -80,6 +81,7 @@ std::vector<std::byte> encode_report(const MailboxLayout& layout, const Report& 
   fields.step = report.step;
   fields.tokens = report.tokens;
   fields.resident_bytes = report.resident_bytes;
+  fields.life_steps = report.life_steps;
   fields.step_seconds = report.step_seconds;
   fields.loss = report.loss;
   fields.blocked_seconds = report.blocked_seconds;
@@ -122,6 +124,7 @@ std::optional<Report> MailboxReader::read_report() {
   report.blocked_seconds = fields.blocked_seconds;
   report.busy_seconds = fields.busy_seconds;
   report.resident_bytes = fields.resident_bytes;
+  report.life_steps = fields.life_steps;
   report.held.resize(static_cast<std::size_t>(layout_.fragments()));
   std::memcpy(report.held.data(), bytes.data() + sizeof fields,
               report.held.size() * sizeof report.held[0]);

@@ -22,13 +22,14 @@ enum class Phase : std::int32_t {
 // overwrites it.
 struct Report {
   Phase phase = Phase::ready;
-  std::int64_t orders = 0;  // orders (assign, expel, retire) that this island has followed
+  std::int64_t orders = 0;  // number of the last order that this island has followed
   std::int32_t learner = -1;
   std::int32_t incarnation = -1;
   std::int64_t step = 0;            // inner steps of this learner id
   std::int64_t tokens = 0;          // tokens of this learner id
   double step_seconds = 0;          // of recent inner steps; 0: not known yet
   double loss = 0;                  // of the last inner step, nats a token
+  std::int64_t life_steps = 0;      // inner steps of this life
   double blocked_seconds = 0;       // time the inner steps waited for the exchange, this life
   double busy_seconds = 0;          // time since this life's first step
   std::int64_t resident_bytes = 0;  // of the leader's process
@@ -61,6 +62,7 @@ enum class DownKind : std::int32_t {
   pause,        // training is complete
   finish,       // write a checkpoint, report finished
   leave,        // the run is concluded: end the process
+  turn,         // the sender is the present syncer (handled by the communication thread)
   fault,        // a planned fault (chaos): `fault` in `seconds`, `factor`
 };
 
@@ -69,7 +71,7 @@ struct DownHeader {
   std::int32_t slot = 0;
   std::int32_t learner = -1;
   std::int32_t incarnation = -1;
-  std::int64_t round = 0;
+  std::int64_t round = 0;  // ask: the round; an order: its number to this island, from 1
   std::int32_t fragment = 0;
   std::int32_t version = 0;
   std::int64_t tokens = 0;      // assign: where to go on; fragment: trained by all learners so far

@@ -158,6 +158,7 @@ void Communication::sort_in(std::size_t term, link::DownMessage message) {
   const std::lock_guard lock(mutex_);
   if (term < term_) return;
   if (term > term_) turn_to(term);
+  if (header.kind == link::DownKind::turn) return;
   if (is_order(header.kind)) {
     // What came before an order was meant for the life before it.
     inbox_.order = header;

@@ -24,6 +24,10 @@ std::shared_ptr<const link::Values> GlobalState::theta(int fragment) const {
   return theta_[at(fragment)];
 }
 
+std::shared_ptr<const link::Values> GlobalState::momentum(int fragment) const {
+  return momentum_[at(fragment)];
+}
+
 GlobalState::MergedFragment GlobalState::merge(int fragment,
                                                const std::vector<sync::MergeInput>& inputs) const {
   auto theta = std::make_shared<link::Values>(*theta_[at(fragment)]);

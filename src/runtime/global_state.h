@@ -22,6 +22,7 @@ class GlobalState {
   GlobalState(const Setup& setup, const checkpoint::Global& state);
 
   std::shared_ptr<const link::Values> theta(int fragment) const;
+  std::shared_ptr<const link::Values> momentum(int fragment) const;
   std::int32_t version(int fragment) const { return versions_[at(fragment)]; }
   const std::vector<std::int32_t>& versions() const { return versions_; }
 

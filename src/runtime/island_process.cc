@@ -77,11 +77,11 @@ IslandProcess::Plan IslandProcess::decide() {
     }
     asks_.insert(asks_.end(), inbox.asks.begin(), inbox.asks.end());
     remember_faults(inbox.faults);
-    if (inbox.order) {
+    if (is_new_order(inbox)) {
       plan.learner = inbox.order->learner;
       plan.incarnation = inbox.order->incarnation;
       plan.tokens = inbox.order->tokens;
-      ++orders_;
+      orders_ = inbox.order->round;
     }
     if (inbox.finish) plan.orderly = inbox.finish->orderly;
     plan.run_tokens = run_tokens_;
@@ -104,7 +104,7 @@ IslandProcess::Command IslandProcess::choose(const Inbox& inbox) {
   if (inbox.syncer_lost) return Command::abandon;
   if (inbox.finish) return Command::finish;
   if (inbox.pause) paused_ = true;
-  if (inbox.order) {
+  if (is_new_order(inbox)) {
     arrived_.clear();
     asks_.clear();
     paused_ = inbox.pause;
@@ -112,6 +112,11 @@ IslandProcess::Command IslandProcess::choose(const Inbox& inbox) {
   }
   if (phase_ == link::Phase::ready || paused_ || !state_->holds_all()) return Command::wait;
   return Command::step;
+}
+
+// A syncer that took over repeats an order that may have been followed already.
+bool IslandProcess::is_new_order(const Inbox& inbox) const {
+  return inbox.order && inbox.order->round > orders_;
 }
 
 void IslandProcess::share(Plan& plan) {
@@ -147,6 +152,7 @@ void IslandProcess::begin(const Plan& plan) {
   phase_ = link::Phase::playing;
   step_seconds_ = 0;
   blocked_seconds_ = 0;
+  life_steps_ = 0;
   life_started_ = 0;
   set_log_speaker("learner=" + std::to_string(plan.learner) +
                   " rank=" + std::to_string(island_.rank()));
@@ -188,6 +194,7 @@ void IslandProcess::step() {
     seconds = now_seconds() - started;
   }
   loss_ = loss;
+  ++life_steps_;
   step_seconds_ =
       step_seconds_ == 0 ? seconds : step_seconds_ + kSmoothing * (seconds - step_seconds_);
   report_changed_ = true;
@@ -252,6 +259,7 @@ void IslandProcess::post_report() {
   }
   report.step_seconds = step_seconds_;
   report.loss = loss_;
+  report.life_steps = life_steps_;
   report.blocked_seconds = blocked_seconds_;
   report.busy_seconds = life_started_ == 0 ? 0 : now_seconds() - life_started_;
   report.resident_bytes = resident_bytes();

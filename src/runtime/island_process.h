@@ -50,6 +50,7 @@ class IslandProcess {
 
   Plan decide();
   Command choose(const Inbox& inbox);
+  bool is_new_order(const Inbox& inbox) const;
   void share(Plan& plan);
   void receive_fragments(const Plan& plan);
   void begin(const Plan& plan);
@@ -84,6 +85,7 @@ class IslandProcess {
   double step_seconds_ = 0;
   double loss_ = 0;
   double life_started_ = 0;
+  std::int64_t life_steps_ = 0;
   double boundary_started_ = 0;
   double blocked_seconds_ = 0;
   double slow_factor_ = 1;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/log.h"
 
 namespace archipelago::runtime {
 
@@ -34,6 +35,13 @@ void RunFolder::open_for_writing(bool resume) {
   std::filesystem::create_directories(checkpoints(), error);
   if (error) refuse("cannot make the folder checkpoints: " + error.message());
   require_room();
+}
+
+void RunFolder::inherit() {
+  lock_ = FileDescriptor(::open(lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (lock_.valid() && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    log_warning("the syncer before this one still holds the run's lock");
+  }
 }
 
 void RunFolder::require_room() const {

@@ -18,6 +18,10 @@ class RunFolder {
   // (by which process), already used.
   void open_for_writing(bool resume);
 
+  // A standby syncer's right to go on writing after the syncer: takes the lock where it can be had
+  // (a syncer that hangs keeps it).
+  void inherit();
+
   std::filesystem::path path() const { return folder_; }
   std::filesystem::path config() const { return folder_ / "config.ini"; }
   std::filesystem::path metrics() const { return folder_ / "metrics.jsonl"; }

@@ -4,33 +4,37 @@
 
 namespace archipelago::runtime {
 
+void RunStatistics::Sums::add(const link::Report& report) {
+  blocked_seconds += report.blocked_seconds;
+  busy_seconds += report.busy_seconds;
+  steps += report.life_steps;
+}
+
+RunStatistics::Sums RunStatistics::with(const std::vector<link::Report>& living) const {
+  Sums sums = ended_;
+  for (const auto& report : living) sums.add(report);
+  return sums;
+}
+
 void RunStatistics::add_step(const link::Report& report, double now) {
   if (!started()) first_step_ = now - report.step_seconds;
-  step_seconds_ += report.step_seconds;
-  ++steps_;
   largest_resident_bytes_ = std::max(largest_resident_bytes_, report.resident_bytes);
 }
 
-void RunStatistics::end_life(const link::Report& last) {
-  blocked_seconds_ += last.blocked_seconds;
-  busy_seconds_ += last.busy_seconds;
-}
+void RunStatistics::end_life(const link::Report& last) { ended_.add(last); }
 
-double RunStatistics::goodput(std::int64_t tokens, double now, int learners) const {
-  if (steps_ == 0 || seconds(now) <= 0) return 0;
+double RunStatistics::goodput(std::int64_t tokens, double now, int learners,
+                              const std::vector<link::Report>& living) const {
+  const Sums sums = with(living);
+  if (sums.steps == 0 || seconds(now) <= 0) return 0;
   const double useful_steps = static_cast<double>(tokens) / static_cast<double>(batch_tokens_);
-  const double step_seconds = step_seconds_ / static_cast<double>(steps_);
+  const double step_seconds = sums.busy_seconds / static_cast<double>(sums.steps);
   return useful_steps * step_seconds / (seconds(now) * learners);
 }
 
 double RunStatistics::blocked_fraction(const std::vector<link::Report>& living) const {
-  double blocked = blocked_seconds_;
-  double busy = busy_seconds_;
-  for (const auto& report : living) {
-    blocked += report.blocked_seconds;
-    busy += report.busy_seconds;
-  }
-  return busy > 0 ? blocked / busy : 0;
+  const Sums sums = with(living);
+  return sums.busy_seconds > 0 ? sums.blocked_seconds / sums.busy_seconds : 0;
 }
 
 }  // namespace archipelago::runtime

@@ -24,22 +24,30 @@ class RunStatistics {
   double seconds(double now) const { return started() ? now - first_step_ : 0; }
 
   // Useful tokens a second, as a share of what `learners` learners would have trained without a
-  // break at their mean step time. `tokens`: trained since the first step, each once.
-  double goodput(std::int64_t tokens, double now, int learners) const;
+  // break at their mean seconds a step. `tokens`: trained since the first step, each once;
+  // `living`: the last reports of those that still live.
+  double goodput(std::int64_t tokens, double now, int learners,
+                 const std::vector<link::Report>& living) const;
 
-  // Waited seconds over all lives, as a share of their time; `living`: the last reports of those
-  // that still live.
+  // Waited seconds over all lives, as a share of their time.
   double blocked_fraction(const std::vector<link::Report>& living) const;
 
   std::int64_t largest_resident_bytes() const { return largest_resident_bytes_; }
 
  private:
+  struct Sums {
+    double blocked_seconds = 0;
+    double busy_seconds = 0;
+    std::int64_t steps = 0;
+
+    void add(const link::Report& report);
+  };
+
+  Sums with(const std::vector<link::Report>& living) const;
+
   std::int64_t batch_tokens_;
   double first_step_ = 0;
-  double step_seconds_ = 0;  // summed over all steps of all learners
-  std::int64_t steps_ = 0;
-  double blocked_seconds_ = 0;  // of lives that are over
-  double busy_seconds_ = 0;
+  Sums ended_;  // of lives that are over
   std::int64_t largest_resident_bytes_ = 0;
 };
 

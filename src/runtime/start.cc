@@ -46,9 +46,9 @@ std::vector<std::vector<island::Member>> gather_islands(const Layout& layout) {
   std::memcpy(own.host, host.data(), std::min(host.size(), sizeof own.host - 1));
   own.pid = ::getpid();
   std::vector<Wire> all(static_cast<std::size_t>(layout.world_size()));
-  mpi::check(MPI_Gather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE,
-                        Layout::kSyncer, MPI_COMM_WORLD),
-             "learning who plays which island");
+  mpi::check(
+      MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD),
+      "learning who plays which island");
   std::vector<std::vector<island::Member>> islands(static_cast<std::size_t>(layout.islands));
   for (int i = 0; i < layout.islands; ++i) {
     for (int r = 0; r < layout.ranks_per_island; ++r) {

@@ -16,8 +16,7 @@ namespace archipelago::runtime {
 // lowest such rank logs its line and every rank gets its exit code. Collective over the world.
 std::optional<int> attempt_together(const mpi::Session& session, const std::function<void()>& step);
 
-// Brings the members of every island to the syncer. Collective over the world; empty on other
-// ranks.
+// The members of every island. Collective over the world.
 std::vector<std::vector<island::Member>> gather_islands(const Layout& layout);
 
 // Throws Error(bad_data) unless all ranks have the same value. Collective over the world.

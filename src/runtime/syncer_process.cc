@@ -23,30 +23,41 @@ constexpr double kLookSeconds = 0.2;
 constexpr double kStatusSeconds = 1;
 constexpr double kProgressSeconds = 2;
 constexpr double kGoodbyeSeconds = 20;
-constexpr double kDismissSeconds = 5;
+constexpr double kPatienceSeconds = 1;  // for the standby's acknowledgment of a merge
 
 }  // namespace
 
 SyncerProcess::SyncerProcess(const Setup& setup, const RunFolder& folder, link::SyncerEnd& link,
-                             const SyncerStart& start, std::function<void(int)> refill)
+                             link::ReplicaSender* standby, const SyncerStart& start,
+                             std::function<void(int)> refill)
     : setup_(setup),
       link_(link),
       folder_(folder),
+      standby_(standby),
       refill_(std::move(refill)),
+      term_(start.term),
       started_(now_seconds()),
       record_(folder),
       statistics_(setup.batch_tokens()),
-      state_(start.restored ? GlobalState(setup, *start.restored) : GlobalState(setup)),
+      state_(start.mirror     ? start.mirror->state()
+             : start.restored ? GlobalState(setup, *start.restored)
+                              : GlobalState(setup)),
       merger_(state_),
       sender_(link, state_, setup.fragment_count()),
-      machine_(machine_settings(setup), restored_from(start.restored)),
-      chaos_(parse_chaos(setup.config.chaos)),
+      machine_(start.mirror
+                   ? start.mirror->machine()
+                   : sync::Machine(machine_settings(setup), restored_from(start.restored))),
+      chaos_(start.mirror ? start.mirror->chaos() : Chaos(parse_chaos(setup.config.chaos))),
       last_turn_(started_),
       progress_time_(started_) {
   tokens_at_start_ = machine_.total_tokens();
   progress_tokens_ = tokens_at_start_;
-  record_.add_event(sync::encode_start({machine_settings(setup), restored_from(start.restored)}));
   for (const auto& members : start.islands) add_island(members);
+  if (start.mirror != nullptr) {
+    take_over(*start.mirror);
+  } else {
+    record_.add_event(sync::encode_start({machine_settings(setup), restored_from(start.restored)}));
+  }
 }
 
 void SyncerProcess::add_island(std::vector<island::Member> members) {
@@ -69,6 +80,7 @@ bool SyncerProcess::turn() {
   if (statistics_.started() && !finish_) largest_gap_ = std::max(largest_gap_, now - last_turn_);
   last_turn_ = now;
 
+  replicate();
   listen();
   take_merged();
   watch_for_stop();
@@ -113,7 +125,8 @@ void SyncerProcess::on_report(int peer, const link::Report& report) {
   IslandBook& book = islands_[static_cast<std::size_t>(peer)];
   book.report = report;
   if (report.phase == link::Phase::finished) book.finished = true;
-  if (report.orders != book.orders) return;  // from before the last order
+  if (book.to_reconcile) reconcile(peer, report);
+  if (report.orders != book.order.number) return;  // from before the last order
   if (report.phase == link::Phase::ready) {
     if (!book.ready_told) {
       book.ready_told = true;
@@ -185,6 +198,7 @@ void SyncerProcess::take_merged() {
     const int fragment = merge.mapped().fragment;
     state_.adopt(std::move(result.merged));
     for (const Key& key : merge.mapped().inputs) release(key);
+    replicate_fragment(fragment);
     record_.add_metrics({{"t", elapsed()},
                          {"round", result.round},
                          {"fragment", fragment},
@@ -210,7 +224,15 @@ void SyncerProcess::watch_for_stop() {
 
 void SyncerProcess::inflict_chaos() {
   if (!statistics_.started() || finish_) return;
-  for (const Fault& fault : chaos_.due(statistics_.seconds(now_seconds()), machine_.learners())) {
+  const double seconds = statistics_.seconds(now_seconds());
+  const auto faults = chaos_.due(seconds, machine_.learners());
+  if (standby_ != nullptr && !faults.empty()) {
+    link::ReplicaHeader header;
+    header.kind = link::ReplicaKind::chaos;
+    header.seconds = seconds;
+    standby_->send_text(header, "");
+  }
+  for (const Fault& fault : faults) {
     const auto& view = machine_.learners()[static_cast<std::size_t>(fault.learner)];
     const auto peer = peer_of(fault.learner, view.incarnation);
     if (!peer) continue;
@@ -239,7 +261,9 @@ void SyncerProcess::tell(const sync::Event& event) {
   const sync::Nanoseconds now = elapsed_ns();
   actions_.clear();
   machine_.handle(now, event, actions_);
-  record_.add_event(sync::encode_entry(now, event, actions_));
+  std::string entry = sync::encode_entry(now, event, actions_);
+  replicate_entry(entry);
+  record_.add_event(std::move(entry));
   // Nothing that an action does tells the machine anything: it hears of it in a later turn.
   for (const auto& action : actions_) std::visit([this](const auto& a) { act(a); }, action);
 }
@@ -258,7 +282,8 @@ std::optional<int> SyncerProcess::peer_of(int learner, int incarnation) const {
 
 void SyncerProcess::give_order(int peer, link::DownHeader header) {
   IslandBook& book = islands_[static_cast<std::size_t>(peer)];
-  ++book.orders;
+  header.round = ++book.order.number;
+  book.order.header = header;
   book.ready_told = false;
   sender_.clear(peer);
   link_.send(peer, header);
@@ -282,12 +307,7 @@ void SyncerProcess::act(const sync::Assign& action) {
   if (auto lost = rejoining_.find(action.learner); lost != rejoining_.end()) {
     lost->second.first = action.incarnation;
   }
-  link::DownHeader header;
-  header.kind = link::DownKind::assign;
-  header.learner = action.learner;
-  header.incarnation = action.incarnation;
-  header.tokens = action.tokens;
-  give_order(action.island, header);
+  give_order(action.island, order_of(action));
   if (paused_) act(sync::Pause{});
 }
 
@@ -326,9 +346,17 @@ void SyncerProcess::act(const sync::Merge& action) {
 }
 
 void SyncerProcess::act(const sync::Publish& action) {
+  if (standby_ != nullptr && !standby_->lost()) {
+    unpublished_.push_back({replicated_, action.fragment, now_seconds() + kPatienceSeconds});
+  } else {
+    publish(action.fragment);
+  }
+}
+
+void SyncerProcess::publish(int fragment) {
   for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
     if (!islands_[peer].lost && islands_[peer].learner >= 0) {
-      sender_.mark(static_cast<int>(peer), action.fragment);
+      sender_.mark(static_cast<int>(peer), fragment);
     }
   }
 }
@@ -351,18 +379,14 @@ void SyncerProcess::act(const sync::Expel& action) {
   log_warning("learner " + std::to_string(action.learner) + " (life " +
               std::to_string(action.incarnation) + ") is expelled: " + action.reason);
   end_life(action.island);
-  link::DownHeader header;
-  header.kind = link::DownKind::expel;
-  give_order(action.island, header);
+  give_order(action.island, order_of(action));
 }
 
 void SyncerProcess::act(const sync::Retire& action) {
   log_info("learner " + std::to_string(action.learner) + " leaves on request");
   end_life(action.island);
   rejoining_.erase(action.learner);
-  link::DownHeader header;
-  header.kind = link::DownKind::retire;
-  give_order(action.island, header);
+  give_order(action.island, order_of(action));
 }
 
 void SyncerProcess::act(const sync::Pause&) {
@@ -422,138 +446,6 @@ bool SyncerProcess::goodbyes_done() {
     return true;
   }
   return all;
-}
-
-int SyncerProcess::conclude(double validation_loss) {
-  const bool saved = writer_.finish();
-  const bool complete = finish_->outcome == sync::Outcome::complete;
-  const int exit_code = static_cast<int>(complete ? ExitCode::done : ExitCode::try_again);
-  if (!saved) log_error("the last global checkpoint could not be written");
-
-  std::vector<link::Report> living;
-  double loss = 0;
-  int losses = 0;
-  for (const auto& book : islands_) {
-    if (book.learner < 0) continue;
-    living.push_back(book.report);
-    loss += book.report.loss;
-    ++losses;
-  }
-  const auto& config = setup_.config;
-  const std::int64_t tokens = machine_.total_tokens();
-  nlohmann::json summary = {
-      {"tokens", tokens},
-      {"wall_s", statistics_.seconds(ended_)},
-      {"goodput", statistics_.goodput(tokens - tokens_at_start_, ended_, config.sync.learners)},
-      {"losses", machine_.losses()},
-      {"rejoins", machine_.rejoins()},
-      {"rejoin_s", rejoin_seconds_},
-      {"rounds", machine_.rounds()},
-      {"final_train_loss", losses > 0 ? nlohmann::json(loss / losses) : nlohmann::json()},
-      {"final_val_loss", validation_loss},
-      {"blocked_fraction", statistics_.blocked_fraction(living)},
-      {"bytes_up", link_.bytes_up()},
-      {"bytes_down", link_.bytes_down()},
-      {"syncer_max_gap_s", largest_gap_},
-      {"refused", refused_ + link_.damaged()},
-      {"largest_resident_bytes", statistics_.largest_resident_bytes()},
-      {"checkpoint_failures", writer_.failures()},
-      {"outcome", complete ? "complete" : "stopped"},
-      {"reason", finish_->reason},
-      {"exit_code", exit_code}};
-  record_.flush();
-  write_status("done");
-  record_.write_summary(summary);
-  dismiss_islands();
-  return exit_code;
-}
-
-void SyncerProcess::dismiss_islands() {
-  link::DownHeader header;
-  header.kind = link::DownKind::leave;
-  for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
-    link_.send(static_cast<int>(peer), header);
-  }
-  const double deadline = now_seconds() + kDismissSeconds;
-  std::vector<int> lost;
-  while (!link_.drained() && now_seconds() < deadline) {
-    link_.poll(lost);
-    sleep_seconds(kPollSeconds);
-  }
-}
-
-std::string SyncerProcess::state_name() const {
-  if (finish_) return finish_->outcome == sync::Outcome::complete ? "done" : "stopping";
-  return statistics_.started() ? "training" : "starting";
-}
-
-void SyncerProcess::write_status(const std::string& state) {
-  nlohmann::json learners = nlohmann::json::array();
-  const auto& views = machine_.learners();
-  for (std::size_t id = 0; id < views.size(); ++id) {
-    const auto& view = views[id];
-    nlohmann::json entry = {{"id", id},
-                            {"incarnation", view.incarnation},
-                            {"step", view.step},
-                            {"tokens", view.tokens},
-                            {"state", learner_state_name(view.state)},
-                            {"host", nullptr},
-                            {"pids", nlohmann::json::array()}};
-    const bool has_island = view.island >= 0 && view.state != sync::LearnerState::lost;
-    if (has_island) {
-      const auto& members = islands_.at(static_cast<std::size_t>(view.island)).members;
-      entry["host"] = members.front().host;
-      for (const auto& member : members) entry["pids"].push_back(member.pid);
-    }
-    learners.push_back(std::move(entry));
-  }
-  for (const auto& book : islands_) {
-    if (book.lost || book.learner >= 0) continue;
-    nlohmann::json entry = {{"id", nullptr},
-                            {"incarnation", nullptr},
-                            {"step", 0},
-                            {"tokens", 0},
-                            {"state", "spare"},
-                            {"host", book.members.front().host},
-                            {"pids", nlohmann::json::array()}};
-    for (const auto& member : book.members) entry["pids"].push_back(member.pid);
-    learners.push_back(std::move(entry));
-  }
-  record_.write_status(
-      {{"state", state},
-       {"round", machine_.rounds()},
-       {"syncer", {{"host", island::host_name()}, {"pid", ::getpid()}, {"term", 0}}},
-       {"learners", std::move(learners)},
-       {"tokens", machine_.total_tokens()},
-       {"token_budget", machine_settings(setup_).token_budget},
-       {"losses", machine_.losses()},
-       {"rejoins", machine_.rejoins()}});
-}
-
-void SyncerProcess::log_progress() {
-  if (!statistics_.started()) return;
-  const double now = now_seconds();
-  const auto tokens = machine_.total_tokens();
-  const double rate = static_cast<double>(tokens - progress_tokens_) / (now - progress_time_);
-  progress_tokens_ = tokens;
-  progress_time_ = now;
-  int alive = 0;
-  double loss = 0;
-  for (const auto& view : machine_.learners()) {
-    if (view.state != sync::LearnerState::active) continue;
-    ++alive;
-    loss += view.loss;
-  }
-  const auto budget = machine_settings(setup_).token_budget;
-  char line[256];
-  std::snprintf(
-      line, sizeof line,
-      "%5.1f %% of tokens, %.0f tokens/s, loss %.4f, learners %d of %d, round %lld, "
-      "lost %d, rejoined %d",
-      100.0 * static_cast<double>(tokens) / static_cast<double>(std::max<std::int64_t>(budget, 1)),
-      rate, alive > 0 ? loss / alive : 0.0, alive, setup_.config.sync.learners,
-      static_cast<long long>(machine_.rounds()), machine_.losses(), machine_.rejoins());
-  log_info(line);
 }
 
 }  // namespace archipelago::runtime

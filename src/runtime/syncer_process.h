@@ -10,11 +10,13 @@
 
 #include "island/island.h"
 #include "link/link.h"
+#include "link/replica.h"
 #include "runtime/chaos.h"
 #include "runtime/checkpoint_writer.h"
 #include "runtime/fragment_sender.h"
 #include "runtime/global_state.h"
 #include "runtime/merge_worker.h"
+#include "runtime/mirror.h"
 #include "runtime/run_folder.h"
 #include "runtime/run_record.h"
 #include "runtime/run_statistics.h"
@@ -27,16 +29,19 @@ namespace archipelago::runtime {
 struct SyncerStart {
   std::optional<checkpoint::Global> restored;        // with --resume
   std::vector<std::vector<island::Member>> islands;  // the members of each peer's island
+  const Mirror* mirror = nullptr;                    // a standby that takes over: what it knows
+  std::int64_t term = 0;                             // how many syncers there were before
 };
 
 // The syncer: turns what the links bring into events of the state machine and does what it says. It
 // never waits for a peer.
 class SyncerProcess {
  public:
-  // `refill`: asked to bring so many new islands; they are announced by add_island(). References
-  // must outlive this.
+  // `standby`: is told everything first; null without one. `refill`: asked to bring so many new
+  // islands; they are announced by add_island(). References must outlive this.
   SyncerProcess(const Setup& setup, const RunFolder& folder, link::SyncerEnd& link,
-                const SyncerStart& start, std::function<void(int)> refill);
+                link::ReplicaSender* standby, const SyncerStart& start,
+                std::function<void(int)> refill);
 
   // A peer that the link got after the start; `members` of its island.
   void add_island(std::vector<island::Member> members);
@@ -49,8 +54,9 @@ class SyncerProcess {
   int conclude(double validation_loss);
 
   const GlobalState& state() const { return state_; }
-  bool orderly() const { return lost_islands_ == 0; }
-  std::int64_t damaged_or_refused() const;
+  bool orderly() const {
+    return lost_islands_ == 0 && term_ == 0 && (standby_ == nullptr || !standby_->lost());
+  }
 
  private:
   using Key = std::tuple<int, int, std::int64_t>;  // learner, incarnation, round
@@ -58,7 +64,8 @@ class SyncerProcess {
   struct IslandBook {
     std::vector<island::Member> members;
     bool lost = false;
-    std::int64_t orders = 0;  // sent
+    StandingOrder order;
+    bool to_reconcile = false;  // its first report to a syncer that took over is awaited
     bool ready_told = false;
     int learner = -1;  // that it plays
     int incarnation = -1;
@@ -79,6 +86,15 @@ class SyncerProcess {
     std::vector<int> contributors;
     double opened;
   };
+
+  // The standby, and being one that took over (syncer_standby.cc).
+  void take_over(const Mirror& mirror);
+  void continue_tape(const Mirror& mirror);
+  void reconcile(int peer, const link::Report& report);
+  void replicate();
+  void replicate_fragment(int fragment);
+  void replicate_entry(const std::string& entry);
+  void publish_acknowledged();
 
   // What comes in.
   void listen();
@@ -104,6 +120,7 @@ class SyncerProcess {
   void act(const sync::Finish& action);
 
   std::optional<int> peer_of(int learner, int incarnation) const;
+  void publish(int fragment);
   void give_order(int peer, link::DownHeader header);
   void end_life(int peer);
   void release(const Key& key);
@@ -112,6 +129,8 @@ class SyncerProcess {
   void save_global();
   bool goodbyes_done();
   void dismiss_islands();
+
+  // What is told of the run (syncer_report.cc).
   void write_status(const std::string& state);
   void log_progress();
   std::string state_name() const;
@@ -122,7 +141,9 @@ class SyncerProcess {
   const Setup& setup_;
   link::SyncerEnd& link_;
   const RunFolder& folder_;
+  link::ReplicaSender* standby_;
   std::function<void(int)> refill_;
+  std::int64_t term_;
 
   double started_;
   RunRecord record_;
@@ -137,8 +158,16 @@ class SyncerProcess {
   std::vector<IslandBook> islands_;
   std::vector<sync::Action> actions_;
   std::map<Key, Arrived> arrived_;
-  std::map<std::int64_t, OpenMerge> merging_;        // by round
-  std::map<std::int64_t, double> round_opened_;      // first ask of each open round
+  std::map<std::int64_t, OpenMerge> merging_;    // by round
+  std::map<std::int64_t, double> round_opened_;  // first ask of each open round
+  struct Unpublished {
+    std::int64_t number;  // of the replica message that has to be acknowledged first
+    int fragment;
+    double deadline;
+  };
+  std::vector<Unpublished> unpublished_;
+  std::int64_t replicated_ = 0;
+  double next_heartbeat_ = 0;
   std::map<int, std::pair<int, double>> rejoining_;  // learner -> incarnation, when it was lost
   std::vector<double> rejoin_seconds_;
   int lost_islands_ = 0;

@@ -1,0 +1,91 @@
+#include "runtime/job.h"
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include "config/options.h"
+#include "core/checksum.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "runtime/chaos.h"
+#include "runtime/start.h"
+
+namespace archipelago::runtime {
+namespace {
+
+void check_options_and_data(Job& job, const config::RunConfig& config) {
+  job.layout = make_layout(config.sync, job.session.size());
+  parse_chaos(config.chaos);
+  job.dataset.emplace(config.data.path);
+  job.setup = make_setup(config, job.dataset->vocabulary());
+}
+
+std::uint64_t digest_of(const Job& job) {
+  const std::string options = config::write_ini(job.setup->config);
+  return checksum(std::as_bytes(std::span(options)), job.dataset->digest());
+}
+
+void open_folder(Job& job) {
+  const auto& config = job.setup->config;
+  job.folder.open_for_writing(config.resume);
+  write_file(job.folder.config(), config::write_ini(config), Durability::flushed);
+}
+
+void restore(Job& job) {
+  job.restored = checkpoint::newest_global(job.folder.checkpoints());
+  if (!job.restored) return;
+  checkpoint::require_same_model(job.restored->common.tensors, job.setup->tensors,
+                                 job.folder.checkpoints().string());
+  log_info("goes on from round " + std::to_string(job.restored->round));
+}
+
+}  // namespace
+
+std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
+  const int rank = job.session.rank();
+  const auto together = [&](const std::function<void()>& step) {
+    return attempt_together(job.session, step);
+  };
+  if (auto code = together([&] { check_options_and_data(job, config); })) return code;
+  if (auto code = together([&] {
+        require_same(job.session, digest_of(job),
+                     "the options or the data file " + config.data.path);
+      })) {
+    return code;
+  }
+  if (auto code = together([&] {
+        if (rank == Layout::kSyncer) open_folder(job);
+      })) {
+    return code;
+  }
+  return together([&] {
+    if (config.resume && rank <= job.layout->standbys) restore(job);
+  });
+}
+
+void prepare_spawned(Job& job, const config::RunConfig& config) {
+  job.dataset.emplace(config.data.path);
+  job.setup = make_setup(config, job.dataset->vocabulary());
+}
+
+std::vector<link::MpiPair> create_pairs(const Job& job) {
+  const Layout& layout = *job.layout;
+  const int rank = job.session.rank();
+  const auto mailbox = job.mailbox();
+  std::vector<link::MpiPair> pairs;
+  for (int syncer = 0; syncer <= layout.standbys; ++syncer) {
+    for (int i = 0; i < layout.islands; ++i) {
+      const int leader = layout.first_rank(i);
+      if (rank != syncer && rank != leader) continue;
+      auto pair = link::MpiPair::create(syncer, leader, syncer * layout.islands + i, mailbox);
+      if (!pair) {
+        throw Error(ExitCode::try_again, "a rank died while the job was starting; start it again");
+      }
+      pairs.push_back(std::move(*pair));
+    }
+  }
+  return pairs;
+}
+
+}  // namespace archipelago::runtime

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "config/run_config.h"
+#include "data/token_dataset.h"
+#include "link/mailbox.h"
+#include "link/mpi_pair.h"
+#include "mpi/session.h"
+#include "runtime/layout.h"
+#include "runtime/run_folder.h"
+#include "runtime/setup.h"
+
+namespace archipelago::runtime {
+
+// What a rank has once the start has succeeded everywhere.
+struct Job {
+  mpi::Session& session;
+  RunFolder folder;
+  std::optional<Layout> layout;  // not in a spawned rank
+  std::optional<data::TokenDataset> dataset;
+  std::optional<Setup> setup;
+  std::optional<checkpoint::Global> restored;  // syncers only, with --resume
+
+  link::MailboxLayout mailbox() const { return {setup->fragment_count(), setup->largest_fragment}; }
+};
+
+// Checks options, data and folder on all ranks together and fills `job`. Where something is wrong
+// one rank logs one line, and every rank gets the exit code. Collective over the world.
+std::optional<int> prepare_job(Job& job, const config::RunConfig& config);
+
+// For a rank that was spawned into a running job: options and data were checked by those before it.
+void prepare_spawned(Job& job, const config::RunConfig& config);
+
+// This rank's pairs: of a syncer with every leader, of a leader with every syncer, in order. Every
+// rank of the world calls it. Throws Error(try_again) when a rank died meanwhile.
+std::vector<link::MpiPair> create_pairs(const Job& job);
+
+// Play this rank's part to the end of the job; never return.
+[[noreturn]] void play_syncer(Job& job);
+[[noreturn]] void play_standby(Job& job);
+[[noreturn]] void play_island(Job& job);
+[[noreturn]] void play_spawned_island(Job& job);
+
+}  // namespace archipelago::runtime

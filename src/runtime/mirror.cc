@@ -1,0 +1,92 @@
+#include "runtime/mirror.h"
+
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "core/error.h"
+#include "runtime/machine_settings.h"
+#include "sync/tape.h"
+
+namespace archipelago::runtime {
+namespace {
+
+constexpr std::size_t kRecentEntries = 4096;
+
+}  // namespace
+
+link::DownHeader order_of(const sync::Assign& action) {
+  link::DownHeader header;
+  header.kind = link::DownKind::assign;
+  header.learner = action.learner;
+  header.incarnation = action.incarnation;
+  header.tokens = action.tokens;
+  return header;
+}
+
+link::DownHeader order_of(const sync::Expel&) {
+  link::DownHeader header;
+  header.kind = link::DownKind::expel;
+  return header;
+}
+
+link::DownHeader order_of(const sync::Retire&) {
+  link::DownHeader header;
+  header.kind = link::DownKind::retire;
+  return header;
+}
+
+Mirror::Mirror(const Setup& setup, const std::optional<checkpoint::Global>& restored, int islands)
+    : machine_(machine_settings(setup), restored_from(restored)),
+      state_(restored ? GlobalState(setup, *restored) : GlobalState(setup)),
+      chaos_(parse_chaos(setup.config.chaos)),
+      orders_(static_cast<std::size_t>(islands)) {}
+
+void Mirror::apply(link::ReplicaMessage message) {
+  if (message.header.kind == link::ReplicaKind::merged) {
+    state_.adopt({message.header.fragment,
+                  std::make_shared<const link::Values>(std::move(message.theta)),
+                  std::make_shared<const link::Values>(std::move(message.momentum))});
+    return;
+  }
+  if (message.header.kind == link::ReplicaKind::chaos) {
+    chaos_.due(message.header.seconds, machine_.learners());
+    return;
+  }
+  if (message.header.kind != link::ReplicaKind::event) return;
+  const sync::TapeEntry entry = sync::decode_entry(message.text);
+  std::vector<sync::Action> actions;
+  machine_.handle(entry.time, entry.event, actions);
+  if (actions != entry.actions) {
+    throw Error(ExitCode::internal,
+                "the standby syncer decides otherwise than the syncer did at " + message.text);
+  }
+  time_ = entry.time;
+  ++entries_;
+  recent_.push_back(std::move(message.text));
+  if (recent_.size() > kRecentEntries) recent_.pop_front();
+  follow(actions);
+}
+
+void Mirror::follow(const std::vector<sync::Action>& actions) {
+  const auto give = [this](int island, link::DownHeader header) {
+    StandingOrder& order = orders_.at(static_cast<std::size_t>(island));
+    header.round = ++order.number;
+    order.header = header;
+  };
+  for (const auto& action : actions) {
+    if (const auto* assign = std::get_if<sync::Assign>(&action)) {
+      give(assign->island, order_of(*assign));
+    } else if (const auto* expel = std::get_if<sync::Expel>(&action)) {
+      give(expel->island, order_of(*expel));
+    } else if (const auto* retire = std::get_if<sync::Retire>(&action)) {
+      give(retire->island, order_of(*retire));
+    } else if (std::holds_alternative<sync::Pause>(action)) {
+      paused_ = true;
+    } else if (const auto* finish = std::get_if<sync::Finish>(&action)) {
+      finish_ = *finish;
+    }
+  }
+}
+
+}  // namespace archipelago::runtime

@@ -1,0 +1,82 @@
+#include <sys/resource.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "island/island.h"
+#include "link/mpi_leader_end.h"
+#include "mpi/communicator.h"
+#include "runtime/communication.h"
+#include "runtime/faults.h"
+#include "runtime/island_process.h"
+#include "runtime/job.h"
+#include "runtime/refill.h"
+#include "runtime/start.h"
+
+namespace archipelago::runtime {
+namespace {
+
+// `pairs`: on the leader, one with each syncer.
+[[noreturn]] void play(Job& job, mpi::Communicator comm, std::vector<link::MpiPair> pairs) {
+  island::Island island(std::move(comm));
+  std::unique_ptr<Communication> communication;
+  if (island.is_leader()) {
+    std::vector<std::unique_ptr<link::LeaderEnd>> ends;
+    for (auto& pair : pairs) {
+      ends.push_back(std::make_unique<link::MpiLeaderEnd>(std::move(pair), job.mailbox()));
+    }
+    communication = std::make_unique<Communication>(
+        std::move(ends), [&island](const link::DownHeader& fault) { inflict(fault, island); });
+  }
+  // Computing yields to communication and to the syncer where they share a core.
+  constexpr int kNice = 5;
+  ::setpriority(PRIO_PROCESS, 0, kNice);
+
+  const IslandEnd end =
+      IslandProcess(*job.setup, *job.dataset, job.folder, island, communication.get()).run();
+  if (end == IslandEnd::finished) {
+    wait_for_world();
+    if (communication) {
+      for (const auto& link : communication->stop()) {
+        static_cast<link::MpiLeaderEnd&>(*link).close();
+      }
+    }
+    island.close();
+    job.session.leave(0, mpi::Ending::orderly);
+  }
+  const bool lost = end == IslandEnd::syncer_lost;
+  if (lost && island.is_leader()) log_warning("no syncer is left; the checkpoint is written");
+  job.session.leave(static_cast<int>(lost ? ExitCode::try_again : ExitCode::done),
+                    mpi::Ending::abrupt);
+}
+
+}  // namespace
+
+void play_island(Job& job) {
+  const Layout& layout = *job.layout;
+  const int number = layout.island_of(job.session.rank());
+  set_log_speaker("island=" + std::to_string(number));
+  gather_islands(layout);
+  auto pairs = create_pairs(job);
+
+  std::vector<int> ranks;
+  for (int r = 0; r < layout.ranks_per_island; ++r) ranks.push_back(layout.first_rank(number) + r);
+  // Tags follow those of the pairs.
+  auto comm = mpi::create_group(ranks, (layout.standbys + 1) * layout.islands + number);
+  if (!comm) throw Error(ExitCode::try_again, "a rank died while the job was starting");
+  play(job, std::move(*comm), std::move(pairs));
+}
+
+void play_spawned_island(Job& job) {
+  set_log_speaker("island=new");
+  auto joined = Refill::join(job.session, job.mailbox());
+  std::vector<link::MpiPair> pairs;
+  if (joined.pair) pairs.push_back(std::move(*joined.pair));
+  play(job, std::move(joined.island), std::move(pairs));
+}
+
+}  // namespace archipelago::runtime

@@ -1,0 +1,162 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "runtime/clock.h"
+#include "runtime/machine_settings.h"
+#include "runtime/syncer_process.h"
+
+namespace archipelago::runtime {
+namespace {
+
+constexpr double kDismissSeconds = 5;
+constexpr double kDismissPollSeconds = 0.001;
+
+}  // namespace
+
+int SyncerProcess::conclude(double validation_loss) {
+  const bool saved = writer_.finish();
+  const bool complete = finish_->outcome == sync::Outcome::complete;
+  const int exit_code = static_cast<int>(complete ? ExitCode::done : ExitCode::try_again);
+  if (!saved) log_error("the last global checkpoint could not be written");
+
+  std::vector<link::Report> living;
+  double loss = 0;
+  int losses = 0;
+  for (const auto& book : islands_) {
+    if (book.learner < 0) continue;
+    living.push_back(book.report);
+    loss += book.report.loss;
+    ++losses;
+  }
+  const auto& config = setup_.config;
+  const std::int64_t tokens = machine_.total_tokens();
+  nlohmann::json summary = {
+      {"tokens", tokens},
+      {"wall_s", statistics_.seconds(ended_)},
+      {"goodput",
+       statistics_.goodput(tokens - tokens_at_start_, ended_, config.sync.learners, living)},
+      {"losses", machine_.losses()},
+      {"rejoins", machine_.rejoins()},
+      {"rejoin_s", rejoin_seconds_},
+      {"rounds", machine_.rounds()},
+      {"final_train_loss", losses > 0 ? nlohmann::json(loss / losses) : nlohmann::json()},
+      {"final_val_loss", validation_loss},
+      {"blocked_fraction", statistics_.blocked_fraction(living)},
+      {"bytes_up", link_.bytes_up()},
+      {"bytes_down", link_.bytes_down()},
+      {"syncer_max_gap_s", largest_gap_},
+      {"refused", refused_ + link_.damaged()},
+      {"largest_resident_bytes", statistics_.largest_resident_bytes()},
+      {"checkpoint_failures", writer_.failures()},
+      {"outcome", complete ? "complete" : "stopped"},
+      {"reason", finish_->reason},
+      {"exit_code", exit_code}};
+  record_.flush();
+  write_status("done");
+  record_.write_summary(summary);
+  dismiss_islands();
+  return exit_code;
+}
+
+void SyncerProcess::dismiss_islands() {
+  link::DownHeader header;
+  header.kind = link::DownKind::leave;
+  for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
+    link_.send(static_cast<int>(peer), header);
+  }
+  if (standby_ != nullptr) {
+    link::ReplicaHeader finish;
+    finish.kind = link::ReplicaKind::finish;
+    finish.orderly = orderly() ? 1 : 0;
+    standby_->send_text(finish, "");
+  }
+  const double deadline = now_seconds() + kDismissSeconds;
+  std::vector<int> lost;
+  while (!(link_.drained() && (standby_ == nullptr || standby_->drained())) &&
+         now_seconds() < deadline) {
+    link_.poll(lost);
+    if (standby_ != nullptr) standby_->poll();
+    sleep_seconds(kDismissPollSeconds);
+  }
+}
+
+std::string SyncerProcess::state_name() const {
+  if (finish_) return finish_->outcome == sync::Outcome::complete ? "done" : "stopping";
+  return statistics_.started() ? "training" : "starting";
+}
+
+void SyncerProcess::write_status(const std::string& state) {
+  nlohmann::json learners = nlohmann::json::array();
+  const auto& views = machine_.learners();
+  for (std::size_t id = 0; id < views.size(); ++id) {
+    const auto& view = views[id];
+    nlohmann::json entry = {{"id", id},
+                            {"incarnation", view.incarnation},
+                            {"step", view.step},
+                            {"tokens", view.tokens},
+                            {"state", learner_state_name(view.state)},
+                            {"host", nullptr},
+                            {"pids", nlohmann::json::array()}};
+    const bool has_island = view.island >= 0 && view.state != sync::LearnerState::lost;
+    if (has_island) {
+      const auto& members = islands_.at(static_cast<std::size_t>(view.island)).members;
+      entry["host"] = members.front().host;
+      for (const auto& member : members) entry["pids"].push_back(member.pid);
+    }
+    learners.push_back(std::move(entry));
+  }
+  for (const auto& book : islands_) {
+    if (book.lost || book.learner >= 0) continue;
+    nlohmann::json entry = {{"id", nullptr},
+                            {"incarnation", nullptr},
+                            {"step", 0},
+                            {"tokens", 0},
+                            {"state", "spare"},
+                            {"host", book.members.front().host},
+                            {"pids", nlohmann::json::array()}};
+    for (const auto& member : book.members) entry["pids"].push_back(member.pid);
+    learners.push_back(std::move(entry));
+  }
+  record_.write_status(
+      {{"state", state},
+       {"round", machine_.rounds()},
+       {"syncer", {{"host", island::host_name()}, {"pid", ::getpid()}, {"term", term_}}},
+       {"learners", std::move(learners)},
+       {"tokens", machine_.total_tokens()},
+       {"token_budget", machine_settings(setup_).token_budget},
+       {"losses", machine_.losses()},
+       {"rejoins", machine_.rejoins()}});
+}
+
+void SyncerProcess::log_progress() {
+  if (!statistics_.started()) return;
+  const double now = now_seconds();
+  const auto tokens = machine_.total_tokens();
+  const double rate = static_cast<double>(tokens - progress_tokens_) / (now - progress_time_);
+  progress_tokens_ = tokens;
+  progress_time_ = now;
+  int alive = 0;
+  double loss = 0;
+  for (const auto& view : machine_.learners()) {
+    if (view.state != sync::LearnerState::active) continue;
+    ++alive;
+    loss += view.loss;
+  }
+  const auto budget = machine_settings(setup_).token_budget;
+  char line[256];
+  std::snprintf(
+      line, sizeof line,
+      "%5.1f %% of tokens, %.0f tokens/s, loss %.4f, learners %d of %d, round %lld, "
+      "lost %d, rejoined %d",
+      100.0 * static_cast<double>(tokens) / static_cast<double>(std::max<std::int64_t>(budget, 1)),
+      rate, alive > 0 ? loss / alive : 0.0, alive, setup_.config.sync.learners,
+      static_cast<long long>(machine_.rounds()), machine_.losses(), machine_.rejoins());
+  log_info(line);
+}
+
+}  // namespace archipelago::runtime
