@@ -1,49 +1,37 @@
 #include "runtime/train.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 #include "cli/commands.h"
-#include "config/options.h"
+#include "cli/train_arguments.h"
 #include "core/error.h"
 
 namespace archipelago::cli {
 namespace {
 
-constexpr char kHelp[] =
-    "usage: archipelago train --config FILE --out FOLDER [options]\n\n"
-    "Trains a model; one rank of an MPI job. Start it with `archipelago launch`, which finds "
-    "mpirun's\n"
-    "flags and the number of ranks, or under mpirun or sbatch: rank 0 is the syncer, then the "
-    "standby\n"
-    "syncers, then the ranks of each learner and spare island.\n"
-    "Options also come from INI files and from the environment: --sync.outer_lr X,\n"
-    "ARCHIPELAGO_SYNC_OUTER_LR=X, or 'outer_lr = X' below '[sync]'. The command line wins over "
-    "the\n"
-    "environment, the environment over INI files, INI files over the [defaults].\n\n";
-
-config::RunConfig parse(std::span<const std::string> arguments) {
-  config::RunConfig config = config::parse_run_config(arguments);
-  if (config.out.empty()) throw Error(ExitCode::usage, "no run folder given; add --out FOLDER");
-  if (config.data.path.empty()) {
-    throw Error(ExitCode::usage,
-                "no data given; add --data.path FILE (archipelago prepare makes one)");
-  }
-  return config;
+// The launcher gives a job a folder of its own for what MPI shares between processes; on other
+// hosts than the launcher's nobody has made it yet.
+void make_shared_folder() {
+  const char* const folder = std::getenv("OMPI_MCA_btl_sm_backing_directory");
+  std::error_code error;  // MPI says better what it can't work with
+  if (folder != nullptr) std::filesystem::create_directories(folder, error);
 }
 
 }  // namespace
 
 int run_train(std::span<const std::string> arguments) {
   if (wants_help(arguments)) {
-    config::RunConfig defaults;
-    std::cout << kHelp
-              << config::help_text(config::run_options(defaults), config::ConfigFiles::allowed);
+    std::cout << train_help();
     return 0;
   }
   // Every rank reads the same options and fails alike; one of them says so.
   reports_errors = job_rank() == 0;
-  const config::RunConfig config = parse(arguments);
+  const config::RunConfig defaults;
+  const config::RunConfig config = parse_train_arguments(arguments, defaults);
   reports_errors = true;
+  make_shared_folder();
   return runtime::train(config);
 }
 

@@ -1,8 +1,12 @@
 #include "config/option_table.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <cctype>
+#include <cstdlib>
+#include <memory>
 #include <numeric>
 #include <sstream>
 #include <stdexcept>
@@ -48,17 +52,22 @@ std::string nearest_hint(const std::string& word, std::span<const Option> option
 std::string as_option(const std::string& name) { return "--" + name; }
 std::string as_key(const std::string& name) { return name; }
 
+// An option whose name alone means true; a value, if any, follows an equal sign.
+class FlagValue : public po::typed_value<std::string> {
+ public:
+  FlagValue() : typed_value(nullptr) { implicit_value("true", ""); }
+  std::string name() const override { return {}; }
+};
+
 void add_to(po::options_description& group, const Option& option) {
   if (option.argument.empty()) {
-    group.add_options()(option.name.c_str(), po::value<std::string>()->implicit_value("true", ""),
-                        option.help.c_str());
-  } else {
-    group.add_options()(
-        option.name.c_str(), po::value<std::string>()->value_name(option.argument),
-        (option.help +
-         (option.default_value.empty() ? std::string() : " [" + option.default_value + "]"))
-            .c_str());
+    group.add_options()(option.name.c_str(), new FlagValue, option.help.c_str());
+    return;
   }
+  const std::string shown_default =
+      option.default_value.empty() ? std::string() : " [" + option.default_value + "]";
+  group.add_options()(option.name.c_str(), po::value<std::string>()->value_name(option.argument),
+                      (option.help + shown_default).c_str());
 }
 
 po::options_description describe(std::span<const Option> options, ConfigFiles config_files) {
@@ -241,6 +250,16 @@ void read_environment(std::span<const Option> options) {
                                                ": " + error.what());
     }
   }
+}
+
+void clear_environment() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view setting(*variable);
+    if (setting.starts_with(kVariablePrefix))
+      names.emplace_back(setting.substr(0, setting.find('=')));
+  }
+  for (const std::string& name : names) ::unsetenv(name.c_str());
 }
 
 void read_ini_file(std::span<const Option> options, const std::filesystem::path& file) {

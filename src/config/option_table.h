@@ -71,6 +71,10 @@ CommandLine read_command_line(std::span<const Option> options,
 // Error(configuration) naming the variable, and the nearest right one if it is unknown.
 void read_environment(std::span<const Option> options);
 
+// Removes those variables from this process's environment, for children that get every option by
+// other ways.
+void clear_environment();
+
 // Sets `options` from an INI file. Throws Error(configuration) naming the file, the line, and the
 // nearest right key if one is unknown.
 void read_ini_file(std::span<const Option> options, const std::filesystem::path& file);

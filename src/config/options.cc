@@ -155,7 +155,12 @@ std::vector<Option> run_options(RunConfig& config) {
 }
 
 RunConfig parse_run_config(std::span<const std::string> arguments) {
-  RunConfig config;
+  const RunConfig defaults;
+  return parse_run_config(arguments, defaults);
+}
+
+RunConfig parse_run_config(std::span<const std::string> arguments, const RunConfig& defaults) {
+  RunConfig config = defaults;
   const auto positional = read_all(run_options(config), with_own_config_file(arguments));
   if (!positional.empty()) {
     throw Error(ExitCode::usage, "unexpected argument '" + positional.front() + "'");

@@ -22,6 +22,7 @@ std::vector<Option> model_options(Model& model);
 // --resume and no --config, the run's own config.ini is the INI file. Throws Error(usage) for what
 // is wrong on the command line, Error(configuration) for anything else, check() included.
 RunConfig parse_run_config(std::span<const std::string> arguments);
+RunConfig parse_run_config(std::span<const std::string> arguments, const RunConfig& defaults);
 
 // Throws Error(configuration) naming all options that do not fit together, in one line.
 void check(const RunConfig& config);

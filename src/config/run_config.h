@@ -16,6 +16,10 @@ struct Model {
   std::int64_t heads = 4;
   std::int64_t context = 128;      // positions T
   std::int64_t vocabulary = 0;     // V; 0: as the data says
+  std::int64_t experts = 8;        // moe: experts a block
+  std::int64_t experts_per_token = 2;  // moe: experts that each position goes through
+  double balance_loss = 0.01;      // moe: weight of the load-balancing loss
+  double router_z_loss = 0.001;    // moe: weight of the router's z loss
 };
 
 struct Data {

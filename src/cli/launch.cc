@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/commands.h"
+#include "cli/launch_plan.h"
+#include "cli/launched_run.h"
+#include "cli/train_arguments.h"
+#include "core/error.h"
+
+namespace archipelago::cli {
+namespace {
+
+constexpr Usage kUsage{
+    "archipelago launch [options] -- TRAIN-OPTIONS",
+    "Starts `archipelago train TRAIN-OPTIONS` as an MPI job: counts its ranks, gives mpirun the "
+    "right\n"
+    "flags, waits for the end, cleans up and returns the run's own exit code. SIGTERM, SIGUSR1 or\n"
+    "Ctrl-C: the run writes its checkpoints and ends with 75; a second Ctrl-C ends it at once."};
+
+struct LaunchOptions {
+  int learners = 0;
+  int ranks_per_learner = 0;
+  std::string hosts;
+  int restarts = 0;
+  bool print = false;
+  bool json = false;
+};
+
+std::vector<config::Option> options_of(LaunchOptions& o) {
+  return {
+      config::integer("learners", o.learners, 0, 4096, "learners; 0: sync.learners"),
+      config::integer("ranks-per-learner", o.ranks_per_learner, 0, 4096,
+                      "ranks of an island; 0: sync.ranks_per_learner"),
+      config::text("hosts", o.hosts, "H1,H2", "hosts to use; none: this one, or Slurm's"),
+      config::integer("restarts", o.restarts, 0, 1'000'000,
+                      "start again with --resume, so many times, a run that failed as a whole"),
+      config::flag("print", o.print, "print the command instead of running it"),
+      config::flag("json", o.json, "with --print: as one JSON object"),
+  };
+}
+
+std::vector<std::string> split_words(const std::string& text, char separator) {
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, separator);) {
+    if (!word.empty()) words.push_back(word);
+  }
+  return words;
+}
+
+config::RunConfig run_config(const LaunchOptions& options, std::vector<std::string> arguments,
+                             std::size_t hosts) {
+  const auto pass = [&](const char* name, int value) {
+    if (value > 0) arguments.push_back("--" + std::string(name) + '=' + std::to_string(value));
+  };
+  pass("sync.learners", options.learners);
+  pass("sync.ranks_per_learner", options.ranks_per_learner);
+  config::RunConfig defaults;
+  // Across hosts a crash inside MPI can take the syncer along with a dying learner.
+  if (hosts > 1) defaults.sync.standby = 1;
+  return parse_train_arguments(arguments, defaults);
+}
+
+void print_plan(const LaunchPlan& plan, bool json) {
+  std::cout << (json ? to_json(plan).dump() + '\n' : to_shell(plan));
+}
+
+}  // namespace
+
+int run_launch(std::span<const std::string> arguments) {
+  const auto separator = std::ranges::find(arguments, "--");
+  const std::vector<std::string> own(arguments.begin(), separator);
+  std::vector<std::string> passed;
+  if (separator != arguments.end()) passed.assign(separator + 1, arguments.end());
+
+  LaunchOptions options;
+  if (!read_arguments(kUsage, options_of(options), own)) return 0;
+  const auto hosts = options.hosts.empty() ? allocated_hosts() : split_words(options.hosts, ',');
+  const config::RunConfig config = run_config(options, std::move(passed), hosts.size());
+  if (options.print) {
+    print_plan(plan_of(config, hosts), options.json);
+    return 0;
+  }
+  return run_with_restarts(config, hosts, options.restarts);
+}
+
+}  // namespace archipelago::cli

@@ -1,0 +1,107 @@
+#include "cli/launch_plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "config/options.h"
+
+namespace archipelago::cli {
+namespace {
+
+// docs/design.md, "The exchange" and "Failure", say what the transport settings are for: one-sided
+// puts by osc rdma, the only point-to-point layer that outlives a failure (ob1), and TCP that sends
+// rather than puts, since its own puts deadlock when a peer dies.
+const std::vector<std::string> kTransport = {
+    "--with-ft", "ulfm", "--bind-to", "none", "--mca",       "osc",   "rdma",          "--mca",
+    "pml",       "ob1",  "--mca",     "btl",  "sm,tcp,self", "--mca", "btl_tcp_flags", "send"};
+
+void append(std::vector<std::string>& all, std::vector<std::string> more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+// Quoted where a shell would not take it as one plain word.
+std::string quoted(const std::string& word) {
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-_./,:=+@%").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+}  // namespace
+
+int world_size(const config::RunConfig& config) {
+  const auto& sync = config.sync;
+  return 1 + sync.standby + (sync.learners + sync.spares) * sync.ranks_per_learner;
+}
+
+std::vector<std::string> place_ranks(const config::RunConfig& config,
+                                     std::span<const std::string> hosts) {
+  std::vector<int> load(hosts.size(), 0);
+  std::vector<std::string> placed;
+  const auto place = [&](std::size_t host, int ranks) {
+    load[host] += ranks;
+    placed.insert(placed.end(), static_cast<std::size_t>(ranks), hosts[host]);
+  };
+  for (int syncer = 0; syncer <= config.sync.standby; ++syncer) {
+    place(static_cast<std::size_t>(syncer) % hosts.size(), 1);
+  }
+  for (int island = 0; island < config.sync.learners + config.sync.spares; ++island) {
+    const auto least = std::ranges::min_element(load);
+    place(static_cast<std::size_t>(least - load.begin()), config.sync.ranks_per_learner);
+  }
+  return placed;
+}
+
+LaunchPlan make_plan(const config::RunConfig& config, std::span<const std::string> hosts,
+                     const std::filesystem::path& program, const std::filesystem::path& scratch,
+                     const std::filesystem::path& host_file) {
+  LaunchPlan plan;
+  plan.world = world_size(config);
+  plan.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  plan.command = {ARCHIPELAGO_MPI_PREFIX "/bin/mpirun"};
+  append(plan.command, kTransport);
+  if (!scratch.empty()) {
+    append(plan.command, {"--mca", "btl_sm_backing_directory", scratch.string(), "--mca",
+                          "osc_rdma_backing_directory", scratch.string()});
+  }
+  if (hosts.size() > 1) {
+    plan.rank_hosts = place_ranks(config, hosts);
+    append(plan.command, {"--hostfile", host_file.string(), "--map-by", "seq"});
+  } else {
+    append(plan.command, {"--oversubscribe"});
+    if (!hosts.empty()) {
+      append(plan.command, {"--host", hosts.front() + ':' + std::to_string(plan.world)});
+    }
+  }
+  append(plan.command, {"-n", std::to_string(plan.world), program.string(), "train"});
+  for (const auto& [name, value] : config::to_map(config)) {
+    if (!value.empty()) append(plan.command, {"--" + name + '=' + value});
+  }
+  return plan;
+}
+
+nlohmann::json to_json(const LaunchPlan& plan) {
+  return {{"command", plan.command},
+          {"world", plan.world},
+          {"hosts", plan.rank_hosts},
+          {"environment", plan.environment}};
+}
+
+std::string to_shell(const LaunchPlan& plan) {
+  std::string text;
+  for (const auto& [name, value] : plan.environment) text += name + '=' + quoted(value) + ' ';
+  for (std::size_t i = 0; i < plan.command.size(); ++i) {
+    const std::string& word = plan.command[i];
+    if (i > 0) text += word.starts_with("-") ? " \\\n  " : " ";
+    text += quoted(word);
+  }
+  return text + '\n';
+}
+
+}  // namespace archipelago::cli

@@ -1,0 +1,203 @@
+#include "cli/launched_run.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "cli/job.h"
+#include "config/option_table.h"
+#include "core/error.h"
+#include "core/file.h"
+#include "core/log.h"
+
+namespace archipelago::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kCleaningTime{10};
+
+// A folder of this launcher's own for what MPI shares between processes, removed at the end: ranks
+// that are killed leave their files there.
+class Scratch {
+ public:
+  Scratch() : path_(name()) {
+    fs::create_directories(path_);
+    fs::permissions(path_, fs::perms::owner_all);
+  }
+  ~Scratch() {
+    std::error_code error;  // nobody is left to tell
+    fs::remove_all(path_, error);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  static fs::path name() {
+    const fs::path shared_memory = "/dev/shm";
+    const bool usable = ::access(shared_memory.c_str(), W_OK | X_OK) == 0;
+    return (usable ? shared_memory : fs::temp_directory_path()) /
+           ("archipelago." + std::to_string(::getpid()));
+  }
+  fs::path host_file() const { return path_ / "hosts"; }
+
+ private:
+  fs::path path_;
+};
+
+// The run's summary.json, told apart from one that an earlier start left.
+class Summary {
+ public:
+  explicit Summary(const fs::path& folder) : path_(folder / "summary.json"), before_(identity()) {}
+
+  bool is_new() const { return identity() && identity() != before_; }
+
+  std::optional<nlohmann::json> read() const {
+    if (!is_new()) return std::nullopt;
+    auto summary = nlohmann::json::parse(read_file(path_), nullptr, false);
+    if (!summary.is_object() || !summary.contains("exit_code")) return std::nullopt;
+    return summary;
+  }
+
+ private:
+  // The file is always replaced, never written in place.
+  std::optional<std::pair<ino_t, std::int64_t>> identity() const {
+    struct stat status {};
+    if (::stat(path_.c_str(), &status) != 0) return std::nullopt;
+    return std::pair{status.st_ino,
+                     status.st_mtim.tv_sec * std::int64_t{1'000'000'000} + status.st_mtim.tv_nsec};
+  }
+
+  fs::path path_;
+  std::optional<std::pair<ino_t, std::int64_t>> before_;
+};
+
+struct RunEnd {
+  int code = 0;
+  bool wanted = false;  // somebody asked it to end
+};
+
+bool has_checkpoint(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder / "checkpoints", error)) {
+    if (entry.path().filename().string().starts_with("global-")) return true;
+  }
+  return false;
+}
+
+// Where the run did not get as far as its summary.
+int code_without_summary(int mpirun_code, const fs::path& folder) {
+  for (const ExitCode code : {ExitCode::usage, ExitCode::bad_data, ExitCode::internal,
+                              ExitCode::try_again, ExitCode::configuration}) {
+    if (mpirun_code == static_cast<int>(code)) return mpirun_code;
+  }
+  const ExitCode code = has_checkpoint(folder) ? ExitCode::try_again : ExitCode::internal;
+  log_error(
+      "the job ended without a word (mpirun: " + std::to_string(mpirun_code) + ")" +
+      (code == ExitCode::try_again ? "; its checkpoints are there, go on with --resume" : ""));
+  return static_cast<int>(code);
+}
+
+void write_host_file(const LaunchPlan& plan, const fs::path& file) {
+  std::string lines;
+  for (const std::string& host : plan.rank_hosts) lines += host + '\n';
+  write_file(file, lines, Durability::unflushed);
+}
+
+void ask_to_stop(const fs::path& folder) {
+  std::ofstream(folder / "stop").flush();
+  log_info("asked the run to write its checkpoints and end");
+}
+
+RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>& hosts,
+                const Scratch& scratch) {
+  const fs::path folder = config.out;
+  const LaunchPlan plan = plan_of(config, hosts);
+  if (!plan.rank_hosts.empty()) write_host_file(plan, scratch.host_file());
+  const Summary summary(folder);
+  bool asked = false;
+  Job job(plan.command, plan.environment);
+  const JobEnd end = job.wait({[&] { return summary.is_new(); },
+                               [&](int) {
+                                 asked = true;
+                                 ask_to_stop(folder);
+                               }});
+  std::error_code error;  // mpirun removes its folder itself unless it was killed
+  fs::remove_all(fs::temp_directory_path() / ("ompi." + std::to_string(job.pid())), error);
+  if (const auto said = summary.read()) {
+    return {said->at("exit_code").get<int>(), asked || said->value("outcome", "") == "stopped"};
+  }
+  if (end.interrupted) return {static_cast<int>(ExitCode::try_again), true};
+  return {code_without_summary(end.code, folder), asked};
+}
+
+// Ranks that were killed on other hosts have left their files there.
+void clean_hosts(const std::vector<std::string>& hosts) {
+  std::vector<std::string> command = {ARCHIPELAGO_MPI_PREFIX "/bin/mpirun", "--map-by", "node",
+                                      "--host"};
+  std::string list;
+  for (const std::string& host : hosts) list += (list.empty() ? "" : ",") + host + ":1";
+  for (const std::string& word :
+       {list, std::string("rm"), std::string("-rf"), Scratch::name().string()})
+    command.push_back(word);
+  const auto deadline = std::chrono::steady_clock::now() + kCleaningTime;
+  Job job(command, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+  job.wait({[&] { return std::chrono::steady_clock::now() > deadline; }, [](int) {}});
+}
+
+}  // namespace
+
+std::vector<std::string> allocated_hosts() {
+  const char* const nodes = std::getenv("SLURM_JOB_NUM_NODES");
+  if (nodes == nullptr || std::atoi(nodes) < 2) return {};
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen("scontrol show hostnames", "r"),
+                                                   ::pclose);
+  std::vector<std::string> hosts;
+  std::array<char, 1024> line{};
+  while (pipe && std::fgets(line.data(), static_cast<int>(line.size()), pipe.get()) != nullptr) {
+    std::string host(line.data());
+    while (!host.empty() && std::isspace(static_cast<unsigned char>(host.back())) != 0)
+      host.pop_back();
+    if (!host.empty()) hosts.push_back(host);
+  }
+  if (hosts.empty()) {
+    throw Error(ExitCode::configuration,
+                "`scontrol show hostnames` names no host of this allocation; name them by --hosts");
+  }
+  return hosts;
+}
+
+LaunchPlan plan_of(const config::RunConfig& config, const std::vector<std::string>& hosts) {
+  const fs::path scratch = Scratch::name();
+  return make_plan(config, hosts, fs::read_symlink("/proc/self/exe"), scratch, scratch / "hosts");
+}
+
+int run_with_restarts(config::RunConfig config, const std::vector<std::string>& hosts,
+                      int restarts) {
+  // The job's command line holds every option; what a rank's environment says must not add to it.
+  config::clear_environment();
+  ::setenv("HOME", "/", 0);  // mpirun does not start without one
+  const Scratch scratch;
+  RunEnd end = run_once(config, hosts, scratch);
+  for (int restart = 1;
+       restart <= restarts && !end.wanted && end.code == static_cast<int>(ExitCode::try_again);
+       ++restart) {
+    log_warning("starting the run again from its newest checkpoint (restart " +
+                std::to_string(restart) + " of " + std::to_string(restarts) + ")");
+    config.resume = true;
+    end = run_once(config, hosts, scratch);
+  }
+  if (hosts.size() > 1) clean_hosts(hosts);
+  return end.code;
+}
+
+}  // namespace archipelago::cli

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/launch_plan.h"
+#include "config/run_config.h"
+
+namespace archipelago::cli {
+
+// The hosts of the Slurm allocation that this process runs in, if it has more than one; else none.
+// Throws Error(configuration) when Slurm does not say.
+std::vector<std::string> allocated_hosts();
+
+// The plan that run_with_restarts() would follow first.
+LaunchPlan plan_of(const config::RunConfig& config, const std::vector<std::string>& hosts);
+
+// Runs the job and returns the exit code that the run's summary.json holds; where the run left
+// none, mpirun's own if it is one of ours, else 75 if there is a checkpoint to go on from, 70 if
+// not. A run that ends with 75 without having been asked to stop is started again with --resume, at
+// most `restarts` times.
+int run_with_restarts(config::RunConfig config, const std::vector<std::string>& hosts,
+                      int restarts);
+
+}  // namespace archipelago::cli

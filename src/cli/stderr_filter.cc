@@ -1,0 +1,86 @@
+#include "cli/stderr_filter.h"
+
+#include <initializer_list>
+
+namespace archipelago::cli {
+namespace {
+
+constexpr char kRule[] = "-{60,}";
+
+std::vector<std::regex> block(std::initializer_list<const char*> lines) {
+  std::vector<std::regex> patterns;
+  patterns.emplace_back(kRule);
+  for (const char* const line : lines) patterns.emplace_back(line);
+  patterns.emplace_back(kRule);
+  return patterns;
+}
+
+}  // namespace
+
+StderrFilter::StderrFilter()
+    : blocks_{block({"WARNING: The selected 'osc' module '.*' is not tested for post-failure",
+                     "operation, yet you have requested support for fault tolerance.",
+                     "When using this component, normal failure free operation is expected;",
+                     "However, failures may cause the application to abort, crash or deadlock.", "",
+                     "In this framework, the following components are tested to operate under",
+                     "failure scenarios: .*"}),
+              block({"prterun detected that one or more processes exited with non-zero status,",
+                     "thus causing the job to be terminated. The first process to do so was:", "",
+                     " *Process name: .*", " *Exit code: .*"})},
+      lines_{std::regex(" *[0-9]+ more process(es have| has) sent help message help-mpi-ft.txt.*"),
+             std::regex("[ \\x00]+")} {}
+
+std::string StderrFilter::pass(std::string_view chunk) {
+  std::string output;
+  partial_ += chunk;
+  std::size_t start = 0;
+  for (auto end = partial_.find('\n'); end != std::string::npos; end = partial_.find('\n', start)) {
+    output += pass_line(partial_.substr(start, end - start));
+    start = end + 1;
+  }
+  partial_.erase(0, start);
+  return output;
+}
+
+std::string StderrFilter::release() {
+  std::string output = std::move(held_) + std::move(partial_);
+  held_.clear();
+  partial_.clear();
+  block_.reset();
+  matched_ = 0;
+  return output;
+}
+
+std::string StderrFilter::pass_line(const std::string& line) {
+  for (const std::regex& dropped : lines_) {
+    if (std::regex_match(line, dropped)) return {};
+  }
+  const std::string whole = line + '\n';
+  if (matched_ == 1) find_block(line);
+  if (block_) {
+    if (!std::regex_match(line, blocks_[*block_][matched_])) return whole;
+    held_ += whole;
+    if (++matched_ == blocks_[*block_].size()) {
+      held_.clear();
+      block_.reset();
+      matched_ = 0;
+    }
+    return {};
+  }
+  // Not in a known block: the rule held so far, if any, opened another one.
+  std::string output = std::move(held_);
+  held_.clear();
+  matched_ = 0;
+  if (!std::regex_match(line, std::regex(kRule))) return output + whole;
+  held_ = whole;
+  matched_ = 1;
+  return output;
+}
+
+void StderrFilter::find_block(const std::string& line) {
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (std::regex_match(line, blocks_[i][1])) block_ = i;
+  }
+}
+
+}  // namespace archipelago::cli

@@ -1,0 +1,35 @@
+#include "cli/train_arguments.h"
+
+#include "config/options.h"
+#include "core/error.h"
+
+namespace archipelago::cli {
+
+std::string train_help() {
+  config::RunConfig defaults;
+  return "usage: archipelago train --config FILE --out FOLDER [options]\n\n"
+         "Trains a model; one rank of an MPI job. `archipelago launch` starts such a job; by hand "
+         "it is\n"
+         "mpirun --with-ft ulfm ... archipelago train ..., with the ranks in this order: the "
+         "syncer,\n"
+         "its standbys, then the ranks of each learner's and each spare's island.\n\n"
+         "Every option can also stand in an INI file (outer_lr = X below [sync]) or in the "
+         "environment\n"
+         "(ARCHIPELAGO_SYNC_OUTER_LR=X). The command line wins over the environment, that over "
+         "INI\n"
+         "files, those over the defaults in [brackets].\n\n" +
+         config::help_text(config::run_options(defaults), config::ConfigFiles::allowed);
+}
+
+config::RunConfig parse_train_arguments(std::span<const std::string> arguments,
+                                        const config::RunConfig& defaults) {
+  config::RunConfig config = config::parse_run_config(arguments, defaults);
+  if (config.out.empty()) throw Error(ExitCode::usage, "no run folder given; add --out FOLDER");
+  if (config.data.path.empty()) {
+    throw Error(ExitCode::usage,
+                "no data given; add --data.path FILE (archipelago prepare makes one)");
+  }
+  return config;
+}
+
+}  // namespace archipelago::cli

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "config/run_config.h"
+
+namespace archipelago::cli {
+
+// What `train --help` says.
+std::string train_help();
+
+// The configuration of a run (config::parse_run_config), with a run folder and data named. Throws
+// as that does.
+config::RunConfig parse_train_arguments(std::span<const std::string> arguments,
+                                        const config::RunConfig& defaults);
+
+}  // namespace archipelago::cli

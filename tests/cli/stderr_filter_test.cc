@@ -1,0 +1,80 @@
+#include "cli/stderr_filter.h"
+
+#include <gtest/gtest.h>
+
+namespace archipelago::cli {
+namespace {
+
+const std::string kRule = std::string(74, '-') + '\n';
+const std::string kUntested =
+    kRule +
+    "WARNING: The selected 'osc' module 'rdma' is not tested for post-failure\n"
+    "operation, yet you have requested support for fault tolerance.\n"
+    "When using this component, normal failure free operation is expected;\n"
+    "However, failures may cause the application to abort, crash or deadlock.\n"
+    "\n"
+    "In this framework, the following components are tested to operate under\n"
+    "failure scenarios: {}\n" +
+    kRule;
+const std::string kExit =
+    kRule +
+    "prterun detected that one or more processes exited with non-zero status,\n"
+    "thus causing the job to be terminated. The first process to do so was:\n"
+    "\n"
+    "   Process name: [prterun-vm-12537@1,0]\n"
+    "   Exit code:    78\n" +
+    kRule;
+const std::string kOther =
+    kRule + "There are not enough slots available\n\nin the system\n" + kRule;
+
+std::string filtered(const std::string& text) {
+  StderrFilter filter;
+  std::string output = filter.pass(text);
+  return output + filter.release();
+}
+
+TEST(StderrFilter, DropsTheKnownBlocksAndTheirEcho) {
+  EXPECT_EQ(filtered(kUntested), "");
+  EXPECT_EQ(filtered(kExit), "");
+  EXPECT_EQ(filtered("8 more processes have sent help message help-mpi-ft.txt / module:untested\n"
+                     " 1 more process has sent help message help-mpi-ft.txt / module:untested\n"
+                     " \n" +
+                     std::string("\0\0\n", 3)),
+            "");
+}
+
+TEST(StderrFilter, KeepsEverythingElse) {
+  for (const std::string& text :
+       {std::string("one\n\ntwo\n"), kOther, kRule, kRule + kRule, std::string("no end of line"),
+        std::string("3 more processes have sent help message help-mpi-btl.txt / x\n")}) {
+    EXPECT_EQ(filtered(text), text);
+  }
+  EXPECT_EQ(filtered("a\n" + kUntested + "b\n" + kOther + kExit + "c\n"),
+            "a\nb\n" + kOther + "c\n");
+}
+
+TEST(StderrFilter, KeepsLinesThatFellIntoABlock) {
+  std::string mixed = kUntested;
+  mixed.insert(mixed.find("When using"), "2026-11-29T19:55:01Z INFO learner=1 hello\n");
+  EXPECT_EQ(filtered(mixed), "2026-11-29T19:55:01Z INFO learner=1 hello\n");
+}
+
+TEST(StderrFilter, GivesBackABlockThatDoesNotEnd) {
+  const std::string cut = kUntested.substr(0, kUntested.find("However"));
+  EXPECT_EQ(filtered(cut), cut);
+}
+
+TEST(StderrFilter, DoesNotDependOnHowTheStreamIsCut) {
+  const std::string text = "a\n" + kUntested + kOther + "b\n" + kExit + "c";
+  for (std::size_t size : {1, 2, 7, 75, 100}) {
+    StderrFilter filter;
+    std::string output;
+    for (std::size_t at = 0; at < text.size(); at += size) {
+      output += filter.pass(std::string_view(text).substr(at, size));
+    }
+    EXPECT_EQ(output + filter.release(), "a\n" + kOther + "b\nc") << size;
+  }
+}
+
+}  // namespace
+}  // namespace archipelago::cli
