@@ -73,7 +73,7 @@ struct DownHeader {
   std::int32_t incarnation = -1;
   std::int64_t round = 0;  // ask: the round; an order: its number to this island, from 1
   std::int32_t fragment = 0;
-  std::int32_t version = 0;
+  std::int32_t version = 0;     // fragment: of its data; ask: of the syncer's own
   std::int64_t tokens = 0;      // assign: where to go on; fragment: trained by all learners so far
   std::int64_t elements = 0;    // f32 elements that follow
   std::uint64_t checksum = 0;   // of these

@@ -19,7 +19,6 @@ constexpr double kHeartbeatSeconds = 0.5;
 constexpr double kPatienceSteps = 20;
 constexpr double kPatienceSeconds = 10;
 constexpr std::size_t kStagedFragments = 2;
-constexpr std::size_t kRememberedAsks = 2;
 
 bool is_order(link::DownKind kind) {
   return kind == link::DownKind::assign || kind == link::DownKind::expel ||
@@ -167,10 +166,10 @@ void Communication::sort_in(std::size_t term, link::DownMessage message) {
     inbox_.pause = false;
     staged_.clear();
   } else if (header.kind == link::DownKind::fragment) {
+    forget_closed(inbox_.asks, header);
     inbox_.fragments[header.fragment] = std::move(message);
   } else if (header.kind == link::DownKind::ask) {
-    inbox_.asks.push_back(header);
-    if (inbox_.asks.size() > kRememberedAsks) inbox_.asks.erase(inbox_.asks.begin());
+    remember(inbox_.asks, header);
   } else if (header.kind == link::DownKind::fault) {
     inbox_.faults.push_back(header);
   } else if (header.kind == link::DownKind::pause) {

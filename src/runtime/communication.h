@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "link/link.h"
+#include "runtime/asks.h"
 
 namespace archipelago::runtime {
 
@@ -18,7 +19,7 @@ namespace archipelago::runtime {
 struct Inbox {
   std::optional<link::DownHeader> order;       // the newest assign, expel or retire
   std::map<int, link::DownMessage> fragments;  // the newest of each fragment, later than `order`
-  std::vector<link::DownHeader> asks;          // later than `order`
+  Asks asks;                                   // later than `order`
   std::vector<link::DownHeader> faults;        // of kind slow: for the compute thread
   bool pause = false;
   std::optional<link::DownHeader> finish;

@@ -73,9 +73,10 @@ IslandProcess::Plan IslandProcess::decide() {
     plan.command = choose(inbox);
     for (auto& [fragment, message] : inbox.fragments) {
       run_tokens_ = std::max(run_tokens_, message.header.tokens);
+      forget_closed(asks_, message.header);
       arrived_.push_back(std::move(message));
     }
-    asks_.insert(asks_.end(), inbox.asks.begin(), inbox.asks.end());
+    for (const auto& ask : inbox.asks) remember(asks_, ask);
     remember_faults(inbox.faults);
     if (is_new_order(inbox)) {
       plan.learner = inbox.order->learner;

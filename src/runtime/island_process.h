@@ -80,7 +80,7 @@ class IslandProcess {
   std::int64_t orders_ = 0;
   std::optional<link::DownHeader> order_;
   std::vector<link::DownMessage> arrived_;
-  std::vector<link::DownHeader> asks_;
+  Asks asks_;
   std::int64_t run_tokens_ = 0;
   double step_seconds_ = 0;
   double loss_ = 0;

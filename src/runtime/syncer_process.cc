@@ -325,6 +325,7 @@ void SyncerProcess::act(const sync::Ask& action) {
   header.incarnation = action.incarnation;
   header.round = action.round;
   header.fragment = action.fragment;
+  header.version = state_.version(action.fragment);
   link_.send(*peer, header);
 }
 

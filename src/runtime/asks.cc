@@ -1,0 +1,16 @@
+#include "runtime/asks.h"
+
+namespace archipelago::runtime {
+
+void remember(Asks& asks, const link::DownHeader& ask) {
+  std::erase_if(asks, [&](const auto& other) { return other.fragment == ask.fragment; });
+  asks.push_back(ask);
+}
+
+void forget_closed(Asks& asks, const link::DownHeader& fragment) {
+  std::erase_if(asks, [&](const auto& ask) {
+    return ask.fragment == fragment.fragment && ask.version < fragment.version;
+  });
+}
+
+}  // namespace archipelago::runtime
