@@ -1,5 +1,6 @@
 #include "island/island.h"
 
+#include <mpi-ext.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,6 +64,20 @@ void Island::finish(int code, MPI_Request& request, const std::string& doing) {
       mpi::wait(request, doing) == mpi::Outcome::ok) {
     return;
   }
+  end(doing);
+}
+
+void Island::check_members() {
+  if (size_ == 1) return;
+  MPI_Group failed = MPI_GROUP_NULL;
+  int count = 0;
+  mpi::check(MPIX_Comm_get_failed(comm_.get(), &failed), "asking for the island's dead");
+  mpi::check(MPI_Group_size(failed, &count), "counting the island's dead");
+  MPI_Group_free(&failed);
+  if (count > 0) end("sleeping");
+}
+
+void Island::end(const std::string& doing) {
   log_warning("a rank of this island died while " + doing + "; the island ends as a whole");
   comm_.revoke();
   mpi::die_visibly();

@@ -40,11 +40,16 @@ class Island {
   // Replaces each element by its mean over the ranks; the same bits on every rank.
   void all_reduce_mean(std::span<float> values);
 
+  // Ends this process like the collectives when another rank is known to be dead: for times in
+  // which no collective is called, as in a spare's sleep. Local, cheap.
+  void check_members();
+
   // Only when all live.
   void close();
 
  private:
   void finish(int code, MPI_Request& request, const std::string& doing);
+  [[noreturn]] void end(const std::string& doing);
   void gather_members();
 
   mpi::Communicator comm_;

@@ -97,6 +97,7 @@ IslandProcess::Plan IslandProcess::decide() {
       return plan;
     }
     post_report();
+    island_.check_members();
     sleep_seconds(kIdleSeconds);
   }
 }
