@@ -10,3 +10,19 @@ function(add_unit_test name)
   add_test(NAME ${name} COMMAND test_${name})
   set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT ${ARG_TIMEOUT})
 endfunction()
+
+# add_mpi_test(SCRIPT [TIMEOUT seconds])
+# A Python script (standard library only) that starts jobs of real ranks, label "mpi". It finds the
+# program and mpirun in its environment.
+find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+function(add_mpi_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 900)
+  endif()
+  add_test(NAME mpi_${name}
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)
+  # One after the other: each job has more ranks than a small machine has cores.
+  set_tests_properties(mpi_${name} PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ON
+    ENVIRONMENT "TEST_PROGRAM=$<TARGET_FILE:archipelago>;TEST_MPIRUN=${ARCHIPELAGO_MPI_PREFIX}/bin/mpirun")
+endfunction()

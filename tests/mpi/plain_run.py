@@ -1,0 +1,105 @@
+"""A run without failures: what its folder holds, to the last field, for islands of one and two ranks."""
+
+import unittest
+
+import job
+from job import BATCH_TOKENS, DONE, MpiTest
+
+# docs/design.md, "A run's folder".
+STEP_ROW = {"t", "learner", "incarnation", "step", "tokens", "loss", "step_s", "blocked_s"}
+ROUND_ROW = {"t", "round", "fragment", "version", "contributors", "wait_s", "merge_s"}
+STATUS = {"state", "round", "syncer", "learners", "tokens", "token_budget", "losses", "rejoins"}
+STATUS_SYNCER = {"host", "pid", "term"}
+STATUS_LEARNER = {"id", "incarnation", "host", "pids", "step", "tokens", "state"}
+SUMMARY = {
+    "tokens", "wall_s", "goodput", "losses", "rejoins", "rejoin_s", "rounds", "final_train_loss",
+    "final_val_loss", "blocked_fraction", "bytes_up", "bytes_down", "syncer_max_gap_s", "refused",
+    "largest_resident_bytes", "checkpoint_failures", "outcome", "reason", "exit_code"
+}
+
+
+class PlainRun(MpiTest):
+
+    def check_run(self, run):
+        budget = run.option("train.steps") * run.option("sync.learners") * BATCH_TOKENS
+        summary = run.finish(DONE)
+        self.assertEqual(set(summary), SUMMARY)
+        self.assertEqual((summary["losses"], summary["rejoins"], summary["rejoin_s"]), (0, 0, []))
+        self.assertEqual((summary["refused"], summary["checkpoint_failures"]), (0, 0))
+        self.assertEqual(summary["outcome"], "complete")
+        self.assertGreaterEqual(summary["tokens"], budget)
+        self.assertGreater(summary["goodput"], 0)
+        self.assertGreater(summary["bytes_up"], 0)
+        self.assertGreater(summary["bytes_down"], 0)
+
+        rows = run.metrics()
+        steps = [row for row in rows if "learner" in row]
+        rounds = [row for row in rows if "round" in row]
+        self.assertEqual(len(steps) + len(rounds), len(rows))
+        for row in steps:
+            self.assertEqual(set(row), STEP_ROW)
+        self.check_rounds([row for row in rows if "round" in row], summary["rounds"],
+                          run.option("sync.fragments"))
+        trained = {row["learner"]: row["tokens"] for row in steps}  # the last row of each stays
+        # A learner that hears late of the end makes a few steps that don't count.
+        self.assertGreaterEqual(sum(trained.values()), summary["tokens"])
+        first, last = steps[0]["loss"], summary["final_train_loss"]
+        self.assertLess(last, 0.8 * first)
+        self.assertLess(summary["final_val_loss"], 0.8 * first)
+
+        status = run.status()
+        self.assertEqual(set(status), STATUS)
+        self.assertEqual(set(status["syncer"]), STATUS_SYNCER)
+        self.assertEqual(status["state"], "done")
+        self.assertEqual(status["tokens"], summary["tokens"])
+        self.assertEqual(status["token_budget"], budget)
+        for learner in status["learners"]:
+            self.assertEqual(set(learner), STATUS_LEARNER)
+            self.assertEqual(len(learner["pids"]), int(run.options.get("sync.ranks_per_learner", 1)))
+        self.assertEqual(len(run.spares()), run.option("sync.spares"))
+
+        names = sorted(path.name for path in run.out.iterdir())
+        self.assertEqual(names, [".lock", "checkpoints", "config.ini", "events.jsonl",
+                                 "metrics.jsonl", "status.json", "summary.json"])
+        checkpoints = {path.name for path in (run.out / "checkpoints").iterdir()}
+        self.assertIn(f"global-{summary['rounds']:010d}.h5", checkpoints)
+        for learner, tokens in trained.items():
+            self.assertIn(f"learner-{learner}-{tokens // BATCH_TOKENS:010d}.h5", checkpoints)
+        kept = 3  # checkpoint.keep
+        self.assertLessEqual(len(checkpoints), kept * (1 + len(trained)))
+        self.assert_tokens_counted_once(run)
+
+    def check_rounds(self, rows, closed, fragments):
+        versions = [0] * fragments
+        for row in rows:
+            self.assertEqual(set(row), ROUND_ROW)
+            self.assertEqual(row["fragment"], (row["round"] - 1) % fragments)
+            versions[row["fragment"]] += 1
+            self.assertEqual(row["version"], versions[row["fragment"]])
+            self.assertTrue(row["contributors"])
+        numbers = sorted(row["round"] for row in rows)
+        # While training each round merges; of the last P, asked for after the last step, those
+        # whose fragment no learner has trained since have nothing to merge.
+        before_the_end = list(range(1, closed - fragments + 1))
+        self.assertEqual(numbers[:len(before_the_end)], before_the_end)
+
+    def test_islands_of_one_rank(self):
+        run = self.start()
+        self.check_run(run)
+
+        # The folder's own configuration starts the same run again, in another folder.
+        options = {name.replace(".", "__"): None for name in job.TINY}
+        again = self.start("--config", str(run.out / "config.ini"), out=self.folder / "again",
+                           data__path=None, ranks=run.world_size(), **options)
+        summary = again.finish(DONE)
+        self.assertEqual(summary["outcome"], "complete")
+        same = [text.split("\n", 1)[1] for text in
+                ((folder / "config.ini").read_text() for folder in (run.out, again.out))]
+        self.assertEqual(same[0], same[1])
+
+    def test_islands_of_two_ranks(self):
+        self.check_run(self.start(sync__ranks_per_learner=2, sync__learners=2, sync__spares=1))
+
+
+if __name__ == "__main__":
+    unittest.main()
