@@ -4,7 +4,7 @@ namespace archipelago::runtime {
 
 void remember(Asks& asks, const link::DownHeader& ask) {
   std::erase_if(asks, [&](const auto& other) { return other.fragment == ask.fragment; });
-  asks.push_back(ask);
+  asks.insert(asks.begin(), ask);
 }
 
 void forget_closed(Asks& asks, const link::DownHeader& fragment) {

@@ -6,8 +6,9 @@
 
 namespace archipelago::runtime {
 
-// What the syncer waits for: the newest ask for each fragment, in the order in which they came.
-// None may be forgotten while its round is open, since that round may wait for this learner alone.
+// What the syncer waits for: the newest ask for each fragment, since only one round of a fragment
+// is open at a time; the newest first, since older rounds may be closed by now. None may be
+// forgotten while its round is open: it may wait for this learner alone.
 using Asks = std::vector<link::DownHeader>;
 
 void remember(Asks& asks, const link::DownHeader& ask);

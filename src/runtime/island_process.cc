@@ -76,7 +76,7 @@ IslandProcess::Plan IslandProcess::decide() {
       forget_closed(asks_, message.header);
       arrived_.push_back(std::move(message));
     }
-    for (const auto& ask : inbox.asks) remember(asks_, ask);
+    for (auto ask = inbox.asks.rbegin(); ask != inbox.asks.rend(); ++ask) remember(asks_, *ask);
     remember_faults(inbox.faults);
     if (is_new_order(inbox)) {
       plan.learner = inbox.order->learner;
