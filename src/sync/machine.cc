@@ -10,6 +10,8 @@ namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
 constexpr double kLongestSeconds = 1e9;     // keeps times of broken reports within Nanoseconds
+constexpr double kShortestPatience = 1;     // seconds until an Ask is repeated, ...
+constexpr double kPatienceExchanges = 4;    // ... and in times that an exchange may take
 constexpr double kMergeSecondsShare = 0.2;  // weight of the newest value in the running mean
 
 Nanoseconds to_nanoseconds(double seconds) {
@@ -123,6 +125,21 @@ void Machine::on(const Tick&, std::vector<Action>& actions) {
     lose(learner, actions);
   }
   if (!expelled_.empty()) membership_.fill(now_, versions_, actions);
+  for (Round& round : rounds_.all()) {
+    const auto limit = repetition(round);
+    if (limit && now_ >= *limit) rounds_.ask_again(round, now_, actions);
+  }
+}
+
+// When a round that lacks its quorum asks again.
+std::optional<Nanoseconds> Machine::repetition(const Round& round) const {
+  if (phase_ == Phase::stopping || round.merging || round.waiting == 0 ||
+      round.delivered >= quorum()) {
+    return std::nullopt;
+  }
+  const double patience =
+      std::max(kShortestPatience, kPatienceExchanges * settings_.overlap * step_seconds_);
+  return round.asked + to_nanoseconds(patience);
 }
 
 void Machine::on(const StopRequested& event, std::vector<Action>&) {
@@ -316,6 +333,7 @@ std::optional<Nanoseconds> Machine::next_wakeup() const {
   for (const Round& round : rounds_.all()) {
     if (round.merging || held_back) continue;
     if (const std::optional<Nanoseconds> limit = deadline(round)) consider(*limit);
+    if (const std::optional<Nanoseconds> limit = repetition(round)) consider(*limit);
   }
   return earliest;
 }

@@ -59,6 +59,7 @@ class Machine {
   bool is_due(Round& round, bool deadlines, std::vector<Action>& actions);
   void refresh(int learner, int incarnation, std::int64_t round, std::vector<Action>& actions);
   void update_grace(Round& round);
+  std::optional<Nanoseconds> repetition(const Round& round) const;
   std::optional<Nanoseconds> deadline(const Round& round) const;
   void count_closed(std::vector<Action>& actions);
   void save_if_due(std::vector<Action>& actions);

@@ -25,6 +25,7 @@ Round& Rounds::open(std::int64_t number, int fragment, Nanoseconds now, int lear
   round.number = number;
   round.fragment = fragment;
   round.opened = now;
+  round.asked = now;
   round.merging = false;
   round.grace_end.reset();
   round.answers.assign(learners, Answer{});
@@ -37,6 +38,15 @@ void Rounds::ask(Round& round, int learner, int incarnation, std::vector<Action>
   round.answers[learner] = Answer{Answer::State::waiting, incarnation};
   ++round.waiting;
   actions.push_back(Ask{learner, incarnation, round.number, round.fragment});
+}
+
+void Rounds::ask_again(Round& round, Nanoseconds now, std::vector<Action>& actions) {
+  round.asked = now;
+  for (int learner = 0; learner < static_cast<int>(round.answers.size()); ++learner) {
+    const Answer& answer = round.answers[learner];
+    if (answer.state != Answer::State::waiting) continue;
+    actions.push_back(Ask{learner, answer.incarnation, round.number, round.fragment});
+  }
 }
 
 void Rounds::invite(Round& round, int learner, int incarnation, std::vector<Action>& actions) {
@@ -114,7 +124,7 @@ std::string Rounds::take(const Delivery& delivery, std::int32_t version, std::in
   ++round->delivered;
   const double tokens = static_cast<double>(delivery.tokens);
   answer.weight = delivery.steps == 0 ? 0 : tokens * (tokens / static_cast<double>(delivery.steps));
-  answer.norm = delivery.norm;
+  answer.norm = delivery.norm / static_cast<double>(std::max<std::int64_t>(delivery.steps, 1));
   answer.at_tokens = delivery.at_tokens;
   return {};
 }

@@ -21,7 +21,7 @@ struct Answer {
   State state = State::not_asked;
   int incarnation = -1;
   double weight = 0;
-  double norm = 0;
+  double norm = 0;  // of the change, for each inner step that it took
   std::int64_t at_tokens = 0;
 };
 
@@ -30,6 +30,7 @@ struct Round {
   std::int64_t number = 0;
   int fragment = 0;
   Nanoseconds opened = 0;
+  Nanoseconds asked = 0;  // the last time
   bool merging = false;
   std::optional<Nanoseconds> grace_end;  // set while the quorum is there
   std::vector<Answer> answers;           // by learner id
@@ -45,6 +46,9 @@ class Rounds {
 
   Round& open(std::int64_t number, int fragment, Nanoseconds now, int learners);
   void ask(Round& round, int learner, int incarnation, std::vector<Action>& actions);
+
+  // Repeats the Ask to those that are waited for: it, or the answer, may have been lost on its way.
+  void ask_again(Round& round, Nanoseconds now, std::vector<Action>& actions);
 
   // A learner that counts (again) while the round lacks its quorum is asked, or, where it has been
   // asked already, waited for again.
