@@ -11,6 +11,7 @@
 //   B   sequences of a batch              C   width (channels)          I   inputs of a linear map
 //   T   positions of a sequence           NH  heads                     O   outputs of a linear map
 //   R   rows, usually B * T               D   width of a head, C / NH   V   vocabulary
+//   E   experts                           K   experts that a row goes through
 // Arrays are dense, row-major f32, the shape in brackets; token ids are int32. Pointers are memory
 // that allocate() gave. Arguments stand in the order outputs, inputs, sizes. An output is
 // overwritten unless its text says "added to"; gradients of parameters are always added to. Outputs
@@ -116,6 +117,38 @@ class Kernels {
   // row.
   virtual void cross_entropy(float* losses, float* logits, const std::int32_t* targets,
                              float gradient_scale, std::int64_t R, std::int64_t V) = 0;
+
+  // Router of a mixture of experts (Shazeer et al. 2017, eq. 4, without noise): probabilities[R, E]
+  // come as logits and become their softmax; log_sum[R] is the log of its sum; chosen[R, K] are the
+  // experts of the K largest logits, the largest first; gates[R, K] the softmax over those.
+  virtual void route_forward(float* probabilities, float* log_sum, std::int32_t* chosen,
+                             float* gates, std::int64_t R, std::int64_t E, std::int64_t K) = 0;
+
+  // d_logits[R, E] from d_gates[R, K], plus balance_scale times the gradient of the sum over rows
+  // and experts of load[E] * probability (Fedus, Zoph, Shazeer 2022, eq. 4, the load held fixed),
+  // plus z_scale times that of the sum of log_sum^2 / 2 (Zoph et al. 2022, eq. 5).
+  virtual void route_backward(float* d_logits, const float* d_gates, const float* probabilities,
+                              const float* log_sum, const std::int32_t* chosen, const float* gates,
+                              const float* load, float balance_scale, float z_scale, std::int64_t R,
+                              std::int64_t E, std::int64_t K) = 0;
+
+  // y[i, C] = x[rows[i], C], times scales[i] where scales is not null, for i < count.
+  virtual void gather_rows(float* y, const float* x, const std::int32_t* rows, const float* scales,
+                           std::int64_t count, std::int64_t C) = 0;
+
+  // y[i, C] is added to x[rows[i], C] for i < count; the rows differ from one another.
+  virtual void scatter_rows(float* x, const float* y, const std::int32_t* rows, std::int64_t count,
+                            std::int64_t C) = 0;
+
+  // out[R, C] = in[R, C] + the sum over K of gates[R, K] y[places[R, K], C].
+  virtual void combine_forward(float* out, const float* in, const float* y,
+                               const std::int32_t* places, const float* gates, std::int64_t R,
+                               std::int64_t C, std::int64_t K) = 0;
+
+  // d_gates[R, K] = d_out[R, C] . y[places[R, K], C].
+  virtual void combine_backward(float* d_gates, const float* d_out, const float* y,
+                                const std::int32_t* places, std::int64_t R, std::int64_t C,
+                                std::int64_t K) = 0;
 
   // Sum of the squares of `count` elements, accumulated in double.
   virtual double sum_of_squares(const float* x, std::int64_t count) = 0;

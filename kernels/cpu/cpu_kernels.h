@@ -48,6 +48,21 @@ class CpuKernels final : public Kernels {
                           std::int64_t C, std::int64_t NH) override;
   void cross_entropy(float* losses, float* logits, const std::int32_t* targets,
                      float gradient_scale, std::int64_t R, std::int64_t V) override;
+  void route_forward(float* probabilities, float* log_sum, std::int32_t* chosen, float* gates,
+                     std::int64_t R, std::int64_t E, std::int64_t K) override;
+  void route_backward(float* d_logits, const float* d_gates, const float* probabilities,
+                      const float* log_sum, const std::int32_t* chosen, const float* gates,
+                      const float* load, float balance_scale, float z_scale, std::int64_t R,
+                      std::int64_t E, std::int64_t K) override;
+  void gather_rows(float* y, const float* x, const std::int32_t* rows, const float* scales,
+                   std::int64_t count, std::int64_t C) override;
+  void scatter_rows(float* x, const float* y, const std::int32_t* rows, std::int64_t count,
+                    std::int64_t C) override;
+  void combine_forward(float* out, const float* in, const float* y, const std::int32_t* places,
+                       const float* gates, std::int64_t R, std::int64_t C, std::int64_t K) override;
+  void combine_backward(float* d_gates, const float* d_out, const float* y,
+                        const std::int32_t* places, std::int64_t R, std::int64_t C,
+                        std::int64_t K) override;
   double sum_of_squares(const float* x, std::int64_t count) override;
   void adamw(float* parameters, float* gradients, float* first_moment, float* second_moment,
              const AdamWStep& step, std::int64_t count) override;

@@ -141,6 +141,11 @@ std::vector<Option> model_options(Model& m) {
       integer("model.heads", m.heads, 1, 1 << 16, "attention heads"),
       integer("model.context", m.context, 1, 1 << 24, "positions T"),
       integer("model.vocabulary", m.vocabulary, 0, 65'536, "vocabulary V; 0: as the data says"),
+      integer("model.experts", m.experts, 1, 65'536, "moe: experts a block"),
+      integer("model.experts_per_token", m.experts_per_token, 1, 65'536,
+              "moe: experts that each position goes through"),
+      real("model.balance_loss", m.balance_loss, 0, 1e6, "moe: weight of the load-balancing loss"),
+      real("model.router_z_loss", m.router_z_loss, 0, 1e6, "moe: weight of the router's z loss"),
   };
 }
 

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "model/attention.h"
 #include "model/mlp.h"
+#include "model/moe.h"
 
 namespace archipelago::model {
 namespace {
@@ -15,6 +16,17 @@ namespace {
 std::int64_t head_rows(std::int64_t vocabulary, std::int64_t rows) {
   constexpr std::int64_t kElements = 1 << 20;
   return std::min(rows, std::max<std::int64_t>(kElements / vocabulary, 128));
+}
+
+std::unique_ptr<Module> make_feed_forward(Plan& plan, const std::string& prefix,
+                                          const config::Model& config) {
+  if (config.kind == "moe") {
+    return std::make_unique<Moe>(
+        plan, prefix,
+        MoeShape{config.context, config.width, config.experts, config.experts_per_token,
+                 config.balance_loss, config.router_z_loss});
+  }
+  return std::make_unique<Mlp>(plan, prefix, config.context, config.width);
 }
 
 }  // namespace
@@ -29,7 +41,7 @@ GptPlan::GptPlan(const config::Model& config)
     modules.push_back(std::make_unique<Attention>(
         plan, prefix, AttentionShape{config.context, C, config.heads, true}));
     streams.push_back(plan.keep(C));
-    modules.push_back(std::make_unique<Mlp>(plan, prefix, config.context, C));
+    modules.push_back(make_feed_forward(plan, prefix, config));
   }
   streams.push_back(plan.keep(C));
   final_norm = std::make_unique<LayerNorm>(plan, "ln_f", C);

@@ -16,10 +16,10 @@ void check(const config::Model& config) {
   const auto refuse = [](const std::string& message) {
     throw Error(ExitCode::configuration, message);
   };
-  if (config.kind == "moe" || config.kind == "vit") {
-    refuse("model.kind " + config.kind + " is not built yet; use gpt");
+  if (config.kind == "vit") {
+    refuse("model.kind " + config.kind + " is not built yet; use gpt or moe");
   }
-  if (config.kind != "gpt") {
+  if (config.kind != "gpt" && config.kind != "moe") {
     refuse("model.kind is " + config.kind + "; it must be one of gpt, moe, vit");
   }
   const auto at_least_one = [&](const char* option, std::int64_t value) {
@@ -32,6 +32,14 @@ void check(const config::Model& config) {
   at_least_one("model.heads", config.heads);
   at_least_one("model.context", config.context);
   at_least_one("model.vocabulary", config.vocabulary);
+  if (config.kind == "moe") {
+    at_least_one("model.experts", config.experts);
+    at_least_one("model.experts_per_token", config.experts_per_token);
+    if (config.experts_per_token > config.experts) {
+      refuse("model.experts_per_token " + std::to_string(config.experts_per_token) +
+             " is more than model.experts " + std::to_string(config.experts));
+    }
+  }
   if (config.width % config.heads != 0) {
     refuse("model.width " + std::to_string(config.width) + " is not a multiple of model.heads " +
            std::to_string(config.heads));

@@ -21,8 +21,18 @@ void scatter_parameters(Model& model) {
 
 reference::Array to_double(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-TEST(Gpt, LossAndEveryTensorsGradientAgainstDoublePrecision) {
-  const config::Model config = small_config();
+class DecoderTest : public testing::TestWithParam<const char*> {
+ protected:
+  DecoderTest() { config_.kind = GetParam(); }
+  config::Model config_ = small_config();
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, DecoderTest, testing::Values("gpt", "moe"));
+
+TEST_P(DecoderTest, LossAndEveryTensorsGradientAgainstDoublePrecision) {
+  config::Model config = config_;
+  config.experts = 5;
+  config.balance_loss = 0.5;
+  config.router_z_loss = 0.1;
   for (const int threads : {1, 2}) {
     const auto model = make_model(config, 3, threads);
     scatter_parameters(*model);
@@ -32,7 +42,7 @@ TEST(Gpt, LossAndEveryTensorsGradientAgainstDoublePrecision) {
     const reference::Array parameters = to_double(model->parameters());
     std::fill(model->gradients().begin(), model->gradients().end(), 0.5F);
 
-    const double loss = reference::gpt_loss(config, model->tensors(), parameters, batch);
+    const double loss = reference::gpt_losses(config, model->tensors(), parameters, batch).loss;
     EXPECT_NEAR(model->loss(batch), loss, 1e-5 * loss);
     EXPECT_NEAR(model->forward_backward(batch), loss, 1e-5 * loss);
 
@@ -49,7 +59,7 @@ TEST(Gpt, LossAndEveryTensorsGradientAgainstDoublePrecision) {
         const auto along = [&](const reference::Array& value) {
           reference::Array moved = parameters;
           moved[tensor.offset + i] = value[0];
-          return reference::gpt_loss(config, model->tensors(), moved, batch);
+          return reference::gpt_losses(config, model->tensors(), moved, batch).objective;
         };
         const double expected =
             reference::numeric_gradient(along, {parameters[tensor.offset + i]})[0];
@@ -73,7 +83,7 @@ TEST(Gpt, HeadInSeveralTurnsMatchesDoublePrecision) {
   const Tokens tokens(config, 3);
   const Batch batch = tokens.batch(3);
   const reference::Array parameters = to_double(model->parameters());
-  const double loss = reference::gpt_loss(config, model->tensors(), parameters, batch);
+  const double loss = reference::gpt_losses(config, model->tensors(), parameters, batch).loss;
   EXPECT_NEAR(model->forward_backward(batch), loss, 1e-5 * loss);
 
   // Along the gradient the loss rises by the gradient's squared norm.
@@ -82,15 +92,15 @@ TEST(Gpt, HeadInSeveralTurnsMatchesDoublePrecision) {
     for (std::size_t i = 0; i < moved.size(); ++i) {
       moved[i] += step[0] * static_cast<double>(model->gradients()[i]);
     }
-    return reference::gpt_loss(config, model->tensors(), moved, batch);
+    return reference::gpt_losses(config, model->tensors(), moved, batch).loss;
   };
   const reference::Array gradient = to_double(model->gradients());
   const double squared = reference::dot(gradient, gradient);
   EXPECT_NEAR(reference::numeric_gradient(along, {0.0})[0], squared, 1e-4 * squared);
 }
 
-TEST(Gpt, LearnsOneBatchByHeart) {
-  const config::Model config = small_config();
+TEST_P(DecoderTest, LearnsOneBatchByHeart) {
+  const config::Model& config = config_;
   const auto model = make_model(config, 2, 1);
   model->initialize(1);
   const Tokens tokens(config, 2);
@@ -105,8 +115,8 @@ TEST(Gpt, LearnsOneBatchByHeart) {
   EXPECT_LT(model->loss(tokens.batch(2)), 0.05);
 }
 
-TEST(Gpt, SameThreadsSameBits) {
-  const config::Model config = small_config();
+TEST_P(DecoderTest, SameThreadsSameBits) {
+  const config::Model& config = config_;
   for (const int threads : {1, 2}) {
     std::vector<std::vector<float>> runs;
     for (int run = 0; run < 2; ++run) {

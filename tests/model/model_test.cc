@@ -70,6 +70,16 @@ TEST(MakeModel, RefusesWhatCannotWorkInOneLine) {
   EXPECT_EQ(code_of([](config::Model& c) { c.kind = "rnn"; }), ExitCode::configuration);
   EXPECT_EQ(code_of([](config::Model& c) { c.layers = 0; }), ExitCode::configuration);
   EXPECT_EQ(code_of([](config::Model& c) { c.vocabulary = 0; }), ExitCode::configuration);
+  const auto moe = [](std::int64_t experts, std::int64_t per_token) {
+    return [=](config::Model& c) {
+      c.kind = "moe";
+      c.experts = experts;
+      c.experts_per_token = per_token;
+    };
+  };
+  EXPECT_EQ(code_of(moe(4, 4)), ExitCode::done);
+  EXPECT_EQ(code_of(moe(4, 5)), ExitCode::configuration);
+  EXPECT_EQ(code_of(moe(0, 0)), ExitCode::configuration);
 }
 
 TEST(Initialize, FollowsGpt2AndItsSeed) {

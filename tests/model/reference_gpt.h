@@ -7,9 +7,13 @@
 
 namespace archipelago::reference {
 
-// Mean loss of the GPT-2-style decoder that `tensors` describe, in double, from the flat
-// `parameters`.
-double gpt_loss(const config::Model& config, std::span<const model::TensorInfo> tensors,
-                const Array& parameters, const model::Batch& batch);
+// Of the decoder (kind gpt or moe) that `tensors` describe, in double, from the flat `parameters`:
+// the mean loss, and what the gradients belong to, that with the router's losses.
+struct GptLosses {
+  double loss;
+  double objective;
+};
+GptLosses gpt_losses(const config::Model& config, std::span<const model::TensorInfo> tensors,
+                     const Array& parameters, const model::Batch& batch);
 
 }  // namespace archipelago::reference

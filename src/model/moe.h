@@ -1,0 +1,65 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/module.h"
+
+namespace archipelago::model {
+
+struct MoeShape {
+  std::int64_t positions;
+  std::int64_t width;
+  std::int64_t experts;
+  std::int64_t experts_per_token;
+  double balance_loss;
+  double router_z_loss;
+};
+
+// x + the gated sum of the experts that the router chooses for each position of layer_norm(x); each
+// expert is an Mlp's inside. No position is dropped, however many choose one expert. The
+// load-balancing and z losses, means over the batch's positions, are part of the gradients but not
+// of the model's loss.
+class Moe final : public Module {
+ public:
+  // Tensors `prefix`ln_2.*, `prefix`mlp.router.weight and `prefix`mlp.experts.<e>.*.
+  Moe(Plan& plan, const std::string& prefix, const MoeShape& shape);
+
+  void forward(kernels::Kernels& kernels, const Storage& storage, const float* in, float* out,
+               std::int64_t batch) override;
+  void backward(kernels::Kernels& kernels, const Storage& storage, const float* in, float* d_stream,
+                std::int64_t batch) override;
+
+ private:
+  struct Expert {
+    Parameter in_weight, in_bias, out_weight, out_bias;
+  };
+  // Where a batch's rows go: each has experts_per_token places, an expert's places follow one
+  // another.
+  struct Routes {
+    std::vector<std::int32_t> chosen;  // [R, K] experts
+    std::vector<std::int32_t> places;  // [R, K]
+    std::vector<std::int32_t> rows;    // [R * K] the row at a place
+    std::vector<float> gates;          // [R * K] its gate
+    std::vector<std::int64_t> first;   // [E + 1] first place of each expert
+    std::vector<std::int64_t> next;    // [E + 1] while places are given
+    std::vector<float> load;           // [E] share of all places
+
+    void resize(std::int64_t count, std::int64_t experts);
+  };
+
+  void group_by_expert(const float* gates, std::int64_t rows);
+  void expert_backward(kernels::Kernels& kernels, const Storage& storage, std::int64_t index,
+                       const float* normed, const float* d_out, float* d_normed, float* work);
+
+  MoeShape shape_;
+  LayerNorm norm_;
+  Parameter router_;
+  std::vector<Expert> experts_;
+  Activation probabilities_, log_sum_, gates_;
+  Activation inner_;  // by place; before the GELU in forward, after it once backward has been there
+  Activation result_;  // by place, before the gates
+  Routes routes_;
+};
+
+}  // namespace archipelago::model
