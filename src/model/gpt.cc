@@ -5,9 +5,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "model/attention.h"
-#include "model/mlp.h"
-#include "model/moe.h"
 
 namespace archipelago::model {
 namespace {
@@ -18,35 +15,12 @@ std::int64_t head_rows(std::int64_t vocabulary, std::int64_t rows) {
   return std::min(rows, std::max<std::int64_t>(kElements / vocabulary, 128));
 }
 
-std::unique_ptr<Module> make_feed_forward(Plan& plan, const std::string& prefix,
-                                          const config::Model& config) {
-  if (config.kind == "moe") {
-    return std::make_unique<Moe>(
-        plan, prefix,
-        MoeShape{config.context, config.width, config.experts, config.experts_per_token,
-                 config.balance_loss, config.router_z_loss});
-  }
-  return std::make_unique<Mlp>(plan, prefix, config.context, config.width);
-}
-
 }  // namespace
 
 GptPlan::GptPlan(const config::Model& config)
     : token_table(plan.add("wte.weight", {config.vocabulary, config.width}, TensorRole::table)),
-      position_table(plan.add("wpe.weight", {config.context, config.width}, TensorRole::table)) {
-  const std::int64_t C = config.width;
-  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    const std::string prefix = "h." + std::to_string(layer) + ".";
-    streams.push_back(plan.keep(C));
-    modules.push_back(std::make_unique<Attention>(
-        plan, prefix, AttentionShape{config.context, C, config.heads, true}));
-    streams.push_back(plan.keep(C));
-    modules.push_back(make_feed_forward(plan, prefix, config));
-  }
-  streams.push_back(plan.keep(C));
-  final_norm = std::make_unique<LayerNorm>(plan, "ln_f", C);
-  d_stream = plan.keep(C);
-}
+      position_table(plan.add("wpe.weight", {config.context, config.width}, TensorRole::table)),
+      trunk(plan, config, config.context, true) {}
 
 Gpt::Gpt(const config::Model& config, std::int64_t max_batch, int threads)
     : config_(config),
@@ -63,29 +37,17 @@ void Gpt::initialize(std::uint64_t seed) {
 
 float Gpt::forward_backward(const Batch& batch) {
   check(batch);
-  forward(batch);
-  const float mean_loss = head(batch, true);
-
-  const std::int64_t R = rows(batch);
-  const auto& streams = parts_.streams;
-  float* d_stream = storage_.activation(parts_.d_stream);
-  std::fill_n(d_stream, R * config_.width, 0.0F);
-  parts_.final_norm->backward(*kernels_, storage_, d_stream, storage_.work(WorkArea::normed),
-                              storage_.activation(streams.back()), R);
-  for (std::size_t i = parts_.modules.size(); i-- > 0;) {
-    parts_.modules[i]->backward(*kernels_, storage_, storage_.activation(streams[i]), d_stream,
-                                batch.batch);
-  }
+  const float mean_loss = head(batch, forward(batch), true);
+  const float* d_embedded = parts_.trunk.backward(*kernels_, storage_, batch.batch);
   kernels_->embedding_backward(storage_.gradient(parts_.token_table),
                                storage_.gradient(parts_.position_table), batch.inputs.data(),
-                               d_stream, batch.batch, config_.context, config_.width);
+                               d_embedded, batch.batch, config_.context, config_.width);
   return mean_loss;
 }
 
 float Gpt::loss(const Batch& batch) {
   check(batch);
-  forward(batch);
-  return head(batch, false);
+  return head(batch, forward(batch), false);
 }
 
 void Gpt::next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) {
@@ -99,10 +61,9 @@ void Gpt::next_logits(std::span<const std::int32_t> tokens, std::span<float> log
   const std::vector<std::int32_t> no_targets(padded.size(), -1);
   const Batch batch{1, padded, no_targets};
   check(batch);
-  forward(batch);
   const std::int64_t C = config_.width;
   const auto last = static_cast<std::int64_t>(tokens.size()) - 1;
-  const float* normed = storage_.work(WorkArea::normed) + last * C;
+  const float* normed = forward(batch) + last * C;
   kernels_->matmul(logits_.data(), normed, storage_.value(parts_.token_table),
                    kernels::Transpose::right, false, 1, config_.vocabulary, C);
   std::copy_n(logits_.data(), config_.vocabulary, logits.begin());
@@ -133,26 +94,20 @@ void Gpt::check(const Batch& batch) const {
   }
 }
 
-void Gpt::forward(const Batch& batch) {
-  const auto& streams = parts_.streams;
+float* Gpt::forward(const Batch& batch) {
   kernels_->embedding_forward(
-      storage_.activation(streams[0]), batch.inputs.data(), storage_.value(parts_.token_table),
+      parts_.trunk.input(storage_), batch.inputs.data(), storage_.value(parts_.token_table),
       storage_.value(parts_.position_table), batch.batch, config_.context, config_.width);
-  for (std::size_t i = 0; i < parts_.modules.size(); ++i) {
-    parts_.modules[i]->forward(*kernels_, storage_, storage_.activation(streams[i]),
-                               storage_.activation(streams[i + 1]), batch.batch);
-  }
-  parts_.final_norm->forward(*kernels_, storage_, storage_.work(WorkArea::normed),
-                             storage_.activation(streams.back()), rows(batch));
+  return parts_.trunk.forward(*kernels_, storage_, batch.batch);
 }
 
-float Gpt::head(const Batch& batch, bool gradients) {
+float Gpt::head(const Batch& batch, float* normed, bool gradients) {
   const std::int64_t C = config_.width;
   const std::int64_t V = config_.vocabulary;
   const auto counted = std::count_if(batch.targets.begin(), batch.targets.end(),
                                      [](std::int32_t target) { return target >= 0; });
   if (counted == 0) {
-    if (gradients) std::fill_n(storage_.work(WorkArea::normed), rows(batch) * C, 0.0F);
+    if (gradients) std::fill_n(normed, rows(batch) * C, 0.0F);
     return 0;
   }
   const float scale = gradients ? 1.0F / static_cast<float>(counted) : 0.0F;
@@ -160,16 +115,15 @@ float Gpt::head(const Batch& batch, bool gradients) {
   double sum = 0;
   for (std::int64_t first = 0; first < rows(batch); first += head_rows_) {
     const std::int64_t count = std::min(head_rows_, rows(batch) - first);
-    float* normed = storage_.work(WorkArea::normed) + first * C;
-    kernels_->matmul(logits_.data(), normed, table, kernels::Transpose::right, false, count, V, C);
+    float* block = normed + first * C;
+    kernels_->matmul(logits_.data(), block, table, kernels::Transpose::right, false, count, V, C);
     kernels_->cross_entropy(losses_.data(), logits_.data(), batch.targets.data() + first, scale,
                             count, V);
     for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(losses_.data()[i]);
     if (!gradients) continue;
-    kernels_->matmul(storage_.gradient(parts_.token_table), logits_.data(), normed,
+    kernels_->matmul(storage_.gradient(parts_.token_table), logits_.data(), block,
                      kernels::Transpose::left, true, V, C, count);
-    kernels_->matmul(normed, logits_.data(), table, kernels::Transpose::neither, false, count, C,
-                     V);
+    kernels_->matmul(block, logits_.data(), table, kernels::Transpose::neither, false, count, C, V);
   }
   return static_cast<float>(sum / static_cast<double>(counted));
 }

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
-#include "model/module.h"
+#include "model/trunk.h"
 
 namespace archipelago::model {
 
@@ -13,10 +12,7 @@ struct GptPlan {
 
   Plan plan;
   Parameter token_table, position_table;
-  std::vector<std::unique_ptr<Module>> modules;
-  std::vector<Activation> streams;  // the residual stream before each module and after the last
-  std::unique_ptr<LayerNorm> final_norm;
-  Activation d_stream;
+  Trunk trunk;
 };
 
 // GPT-2 (Radford et al. 2019): token and position embeddings, pre-norm blocks, a head that shares
@@ -36,11 +32,11 @@ class Gpt final : public Model {
 
  private:
   void check(const Batch& batch) const;
-  // Up to the final norm, whose output is in the work area `normed`.
-  void forward(const Batch& batch);
-  // Mean loss over the targets from the final norm's output; with `gradients` that output is
+  // Up to the final norm, whose output it returns.
+  float* forward(const Batch& batch);
+  // Mean loss over the targets from `normed`, the final norm's output; with `gradients` that is
   // replaced by its gradient. The logits exist for head_rows_ rows at a time.
-  float head(const Batch& batch, bool gradients);
+  float head(const Batch& batch, float* normed, bool gradients);
   std::int64_t rows(const Batch& batch) const { return batch.batch * config_.context; }
 
   config::Model config_;
