@@ -50,6 +50,7 @@ void Machine::handle(Nanoseconds now, const Event& event, std::vector<Action>& a
   }
   close_rounds(std::holds_alternative<Tick>(event), actions);
   open_rounds(actions);
+  if (std::holds_alternative<Tick>(event)) ask_again(actions);
   finish_if_over(actions);
 }
 
@@ -125,9 +126,14 @@ void Machine::on(const Tick&, std::vector<Action>& actions) {
     lose(learner, actions);
   }
   if (!expelled_.empty()) membership_.fill(now_, versions_, actions);
+}
+
+void Machine::ask_again(std::vector<Action>& actions) {
   for (Round& round : rounds_.all()) {
     const auto limit = repetition(round);
-    if (limit && now_ >= *limit) rounds_.ask_again(round, now_, actions);
+    if (!limit || now_ < *limit) continue;
+    rounds_.ask_again(round, actions);
+    round.next_ask = now_ + ask_patience();
   }
 }
 
@@ -137,9 +143,12 @@ std::optional<Nanoseconds> Machine::repetition(const Round& round) const {
       round.delivered >= quorum()) {
     return std::nullopt;
   }
-  const double patience =
-      std::max(kShortestPatience, kPatienceExchanges * settings_.overlap * step_seconds_);
-  return round.asked + to_nanoseconds(patience);
+  return round.next_ask;
+}
+
+Nanoseconds Machine::ask_patience() const {
+  return to_nanoseconds(
+      std::max(kShortestPatience, kPatienceExchanges * settings_.overlap * step_seconds_));
 }
 
 void Machine::on(const StopRequested& event, std::vector<Action>&) {
@@ -297,6 +306,7 @@ void Machine::open_rounds(std::vector<Action>& actions) {
     ++last_opened_;
     last_opening_ = now_;
     Round& round = rounds_.open(last_opened_, fragment, now_, static_cast<int>(learners.size()));
+    round.next_ask = now_ + ask_patience();
     for (int learner = 0; learner < static_cast<int>(learners.size()); ++learner) {
       if (learners[learner].state == LearnerState::active) {
         rounds_.ask(round, learner, learners[learner].incarnation, actions);

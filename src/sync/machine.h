@@ -52,6 +52,7 @@ class Machine {
   void on(const ScaleRequested& event, std::vector<Action>& actions);
   void on(const SyncerReplaced& event, std::vector<Action>& actions);
 
+  void ask_again(std::vector<Action>& actions);
   void lose(int learner, std::vector<Action>& actions);
   void welcome(int learner, std::vector<Action>& actions);
   void start_draining(std::vector<Action>& actions);
@@ -60,6 +61,7 @@ class Machine {
   void refresh(int learner, int incarnation, std::int64_t round, std::vector<Action>& actions);
   void update_grace(Round& round);
   std::optional<Nanoseconds> repetition(const Round& round) const;
+  Nanoseconds ask_patience() const;
   std::optional<Nanoseconds> deadline(const Round& round) const;
   void count_closed(std::vector<Action>& actions);
   void save_if_due(std::vector<Action>& actions);

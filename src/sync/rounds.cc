@@ -25,7 +25,6 @@ Round& Rounds::open(std::int64_t number, int fragment, Nanoseconds now, int lear
   round.number = number;
   round.fragment = fragment;
   round.opened = now;
-  round.asked = now;
   round.merging = false;
   round.grace_end.reset();
   round.answers.assign(learners, Answer{});
@@ -40,8 +39,7 @@ void Rounds::ask(Round& round, int learner, int incarnation, std::vector<Action>
   actions.push_back(Ask{learner, incarnation, round.number, round.fragment});
 }
 
-void Rounds::ask_again(Round& round, Nanoseconds now, std::vector<Action>& actions) {
-  round.asked = now;
+void Rounds::ask_again(Round& round, std::vector<Action>& actions) {
   for (int learner = 0; learner < static_cast<int>(round.answers.size()); ++learner) {
     const Answer& answer = round.answers[learner];
     if (answer.state != Answer::State::waiting) continue;

@@ -30,7 +30,7 @@ struct Round {
   std::int64_t number = 0;
   int fragment = 0;
   Nanoseconds opened = 0;
-  Nanoseconds asked = 0;  // the last time
+  Nanoseconds next_ask = 0;  // while the quorum is not there
   bool merging = false;
   std::optional<Nanoseconds> grace_end;  // set while the quorum is there
   std::vector<Answer> answers;           // by learner id
@@ -48,7 +48,7 @@ class Rounds {
   void ask(Round& round, int learner, int incarnation, std::vector<Action>& actions);
 
   // Repeats the Ask to those that are waited for: it, or the answer, may have been lost on its way.
-  void ask_again(Round& round, Nanoseconds now, std::vector<Action>& actions);
+  void ask_again(Round& round, std::vector<Action>& actions);
 
   // A learner that counts (again) while the round lacks its quorum is asked, or, where it has been
   // asked already, waited for again.

@@ -198,8 +198,12 @@ void Invariants::take(Nanoseconds now, const Ask& action) {
   }
   expect(rounds_.contains(action.round) && !rounds_[action.round].merging,
          "asked for a round that is not open");
-  expect(rounds_[action.round].asked.insert({action.learner, action.incarnation}).second,
-         "asked twice for one round");
+  OpenRound& round = rounds_[action.round];
+  const bool first = round.asked.insert({action.learner, action.incarnation}).second;
+  const auto delivered = round.taken.find(action.learner);
+  expect(first || delivered == round.taken.end() ||
+             delivered->second.incarnation != action.incarnation,
+         "asked again for what was delivered");
   rounds_[action.round].refused.erase(action.learner);  // of an earlier life
 }
 

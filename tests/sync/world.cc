@@ -301,7 +301,8 @@ void World::answer(Island& island) {
   std::erase_if(island.asks, [&](const Ask& ask) {
     const std::int64_t steps = island.steps[ask.fragment];
     if (steps == 0 && !island.paused) return false;
-    const double norm = (0.5 + island.random.uniform()) * island.norm_factor;
+    const double norm = (0.5 + island.random.uniform()) * island.norm_factor *
+                        static_cast<double>(std::max<std::int64_t>(steps, 1));
     send_up(island, Delivery{island.learner, island.incarnation, ask.round, ask.fragment,
                              island.held[ask.fragment], steps, steps * plan_.settings.batch_tokens,
                              island.tokens, norm});
