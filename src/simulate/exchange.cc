@@ -1,0 +1,73 @@
+#include "simulate/exchange.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulate/distributions.h"
+
+namespace archipelago::simulate {
+namespace {
+
+constexpr int kGridPoints = 50;
+
+// One exchange of `gigabits` in `buckets` that become ready over the backward pass of the step that
+// begins at `begin`. Returns when the link, free from `link_free` on, has sent all of it.
+double send(const Exchange& x, double gigabits, double buckets, double begin, double link_free,
+            double gbps) {
+  const double bucket_seconds = gigabits / buckets / gbps;
+  const double first = begin + x.step_seconds / 3;
+  const double spacing = x.step_seconds * 2 / 3 / buckets;
+  double free = link_free;
+  for (int bucket = 1; bucket <= static_cast<int>(buckets); ++bucket) {
+    free = std::max(free, first + spacing * bucket) + bucket_seconds;
+  }
+  return free;
+}
+
+}  // namespace
+
+double utilisation(const Exchange& x, double gbps) {
+  const double factor = 2 * (1 - 1 / x.learners);
+  const double model = x.parameters * x.bits * 1e-9;
+  if (x.method == Method::decoupled) {
+    return std::min(1.0, gbps * x.fragments * x.step_seconds / model);
+  }
+  const bool streaming = x.method == Method::streaming_diloco;
+  const bool every_step = x.method == Method::data_parallel || x.method == Method::elastic;
+  const double parts = streaming ? x.fragments : 1;
+  const double period = every_step ? 1 : x.interval / parts;
+  const double buckets = std::max(1.0, std::round(x.buckets / parts));
+  const double overlap = streaming ? x.overlap : 0;
+  double now = 0;
+  double link_free = 0;
+  double next = period - 1;  // the step that sends next
+  double pending = 0;        // when the exchange under way has been sent
+  double deadline_step = -1;
+  for (int step = 0; step < x.steps; ++step) {
+    if (step >= next) {
+      pending = send(x, factor * model / parts, buckets, now, link_free, gbps);
+      link_free = pending;
+      deadline_step = step + overlap;
+      next += period;
+    }
+    now += x.step_seconds;
+    if (deadline_step >= 0 && step >= deadline_step) {
+      now = std::max(now, pending);
+      deadline_step = -1;
+    }
+  }
+  return x.steps * x.step_seconds / now;
+}
+
+double grid_gbps(int k) {
+  return portable_exp((-1 + 4.0 * k / (kGridPoints - 1)) * 2.302585092994046);
+}
+
+int least_grid_point(const Exchange& exchange, double wanted) {
+  for (int k = 0; k < kGridPoints; ++k) {
+    if (utilisation(exchange, grid_gbps(k)) >= wanted) return k;
+  }
+  return -1;
+}
+
+}  // namespace archipelago::simulate

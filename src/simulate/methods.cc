@@ -1,0 +1,136 @@
+#include "simulate/methods.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "simulate/decoupled.h"
+#include "simulate/exchange.h"
+#include "simulate/summary.h"
+
+namespace archipelago::simulate {
+namespace {
+
+// Link speed at which an exchange takes no time worth counting.
+constexpr double kNoLimit = 1e9;
+
+Exchange exchange_of(const Scenario& scenario, Method method) {
+  Exchange exchange;
+  exchange.method = method;
+  exchange.parameters = scenario.model.parameters;
+  exchange.bits = scenario.model.bits;
+  exchange.step_seconds = scenario.train.step_seconds;
+  exchange.learners = std::max<double>(2, static_cast<double>(scenario.sync.learners));
+  exchange.interval = scenario.sync.interval;
+  exchange.fragments = static_cast<double>(scenario.sync.fragments);
+  exchange.overlap = scenario.sync.overlap;
+  exchange.buckets = scenario.model.layers;
+  return exchange;
+}
+
+double link_utilisation(const Scenario& scenario, Method method) {
+  const double gbps = scenario.link.gbps > 0 ? scenario.link.gbps : kNoLimit;
+  return utilisation(exchange_of(scenario, method), gbps);
+}
+
+void set_traffic(const Scenario& scenario, double exchanges, double parts, Outcome& outcome) {
+  const double learners = static_cast<double>(scenario.sync.learners);
+  const double factor = 2 * (1 - 1 / std::max(2.0, learners));
+  outcome.bytes = 2 * exchanges * learners * factor * scenario.model.parameters *
+                  scenario.model.bits / 8 / parts;
+  outcome.gbps = outcome.bytes * 8e-9 / (scenario.train.days * 86400) / learners;
+}
+
+// All chips step together: one site, and every step waits for its exchange.
+Outcome simulate_synchronous(Scenario scenario, bool elastic, std::uint64_t seed) {
+  const Scenario asked = scenario;
+  const double share =
+      link_utilisation(scenario, elastic ? Method::elastic : Method::data_parallel);
+  // The slowest chips set the pace.
+  scenario.train.step_seconds *= (1 + scenario.train.spread) / share;
+  scenario.train.spread = 0;
+  const Nanoseconds end = to_nanoseconds(scenario.train.days * 86400);
+  const SiteTimes times = times_of(make_sites(scenario, 1, 0, elastic, seed), end);
+  Outcome outcome;
+  set_rates(asked, times, static_cast<double>(times.tokens), outcome);
+  outcome.utilisation *= share;
+  set_traffic(asked, times.training * static_cast<double>(end) * 1e-9 / scenario.train.step_seconds,
+              1, outcome);
+  return outcome;
+}
+
+// The time at which `steps` more whole steps are done, from `begin` on, and the tokens in them; at
+// the end of the run at the latest.
+Nanoseconds advance(Site& site, Nanoseconds begin, std::int64_t steps, Nanoseconds end,
+                    std::int64_t& tokens) {
+  Nanoseconds now = begin;
+  while (steps > 0 && now < end) {
+    const Stretch& stretch = site.stretch_after(now);
+    now = std::max(now, stretch.begin);
+    const std::int64_t fit = std::min(steps, (stretch.end - now) / site.step());
+    tokens += fit * stretch.step_tokens;
+    steps -= fit;
+    now = steps > 0 ? stretch.end : now + fit * site.step();
+  }
+  return std::min(now, end);
+}
+
+// Learners that exchange every few steps and wait for one another: all of them at each exchange
+// (DiLoCo), or for the exchange of tau steps before (Streaming DiLoCo).
+Outcome simulate_barriers(const Scenario& scenario, Method method, std::uint64_t seed) {
+  const bool streaming = method == Method::streaming_diloco;
+  const double parts = streaming ? static_cast<double>(scenario.sync.fragments) : 1;
+  const auto block = std::max<std::int64_t>(std::llround(scenario.sync.interval / parts), 1);
+  const auto lag =
+      streaming
+          ? static_cast<std::size_t>(std::ceil(scenario.sync.overlap / static_cast<double>(block)))
+          : 0;
+  const double share = link_utilisation(scenario, method);
+  const Nanoseconds stall =
+      to_nanoseconds(static_cast<double>(block) * scenario.train.step_seconds * (1 / share - 1));
+  const Nanoseconds end = to_nanoseconds(scenario.train.days * 86400);
+  const int learners = static_cast<int>(scenario.sync.learners);
+  std::vector<Site> sites = make_sites(scenario, learners, 0, true, seed);
+  std::vector<Nanoseconds> done(learners, 0);
+  std::vector<Nanoseconds> barriers(lag + 1, 0);  // of the latest blocks
+  std::int64_t tokens = 0;
+  std::int64_t blocks = 0;
+  for (; barriers[blocks % (lag + 1)] < end; ++blocks) {
+    const Nanoseconds waited = barriers[blocks % (lag + 1)];
+    Nanoseconds last = 0;
+    for (int learner = 0; learner < learners; ++learner) {
+      done[learner] = advance(sites[learner], std::max(done[learner], waited), block, end, tokens);
+      last = std::max(last, done[learner]);
+    }
+    barriers[blocks % (lag + 1)] = last + stall;
+    if (blocks % 1024 == 0) {
+      for (Site& site : sites) site.forget(waited);
+    }
+  }
+  const SiteTimes times = times_of(make_sites(scenario, learners, 0, true, seed), end);
+  Outcome outcome;
+  set_rates(scenario, times, static_cast<double>(tokens), outcome);
+  outcome.utilisation = outcome.goodput / std::max(times.capacity, 1e-9);
+  outcome.availability = outcome.utilisation;
+  outcome.rounds = static_cast<double>(blocks);
+  outcome.contributors = learners;
+  set_traffic(scenario, static_cast<double>(blocks), parts, outcome);
+  return outcome;
+}
+
+}  // namespace
+
+Outcome simulate(const Scenario& scenario, Method method, std::uint64_t seed) {
+  switch (method) {
+    case Method::data_parallel:
+      return simulate_synchronous(scenario, false, seed);
+    case Method::elastic:
+      return simulate_synchronous(scenario, true, seed);
+    case Method::decoupled:
+      return simulate_decoupled(scenario, seed);
+    default:
+      return simulate_barriers(scenario, method, seed);
+  }
+}
+
+}  // namespace archipelago::simulate

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/option_table.h"
+
+namespace archipelago::simulate {
+
+// What `archipelago simulate` is asked about: a cluster, what befalls it, and how it trains. One
+// struct a section of the INI file; docs/simulator.md explains each field's part in the model.
+
+struct Cluster {
+  double chips = 150'000;
+  double slice = 64;        // chips that fail and come back together
+  double chip_watts = 400;  // while training
+  double idle_watts = 120;  // while stalled
+  double chip_hour_price = 1;
+};
+
+struct Failure {
+  double mtbf_hours = 8760;         // mean time between failures of one chip
+  std::string trace;                // CSV of failures instead: time_s,chip,return_s
+  double return_seconds = 600;      // mean time until a failed slice is back
+  double return_shape = 1;          // exponentiated Weibull: shape
+  double return_power = 1;          // and power
+  double domain_chips = 0;          // chips of a rack or region that fail as one; 0: none do
+  double domain_mtbf_hours = 8760;  // of one such domain
+  double domain_return_seconds = 3600;
+  double spot_share = 0;         // share of the slices that is preemptible
+  double spot_hours = 6;         // mean time until one is taken
+  double spot_return_hours = 2;  // mean time until it is given back
+};
+
+// Stalls, in seconds. `down`: when capacity is lost; `up`: when it is taken in again, for which
+// returned slices wait up to `up_wait` for a stall that happens anyway.
+struct Restart {
+  double down = 18.5;
+  double up = 16;
+  double up_wait = 80;
+  double rigid_down = 63;  // data-parallel without elasticity: the job starts again
+  double rigid_up = 25;
+  double join = 30;  // a lost learner's new life: checkpoint read, ranks up
+};
+
+struct Train {
+  double days = 1;
+  double step_seconds = 1;
+  double jitter = 0;  // of a step's time, as a share (standard deviation)
+  double spread = 0;  // the slowest learner's steps take 1 + spread times as long as the fastest's
+  double batch_tokens = 16'777'216;  // a step, over all chips
+};
+
+struct Model {
+  double parameters = 1e9;
+  double bits = 16;    // of an element on the wire
+  double layers = 24;  // gradient buckets of data-parallel
+};
+
+struct Link {
+  double gbps = 0;        // of one learner to the syncer or its peers; 0: no limit
+  double latency = 0.05;  // seconds
+};
+
+struct Sync {
+  std::int64_t learners = 8;
+  double interval = 24;
+  std::int64_t fragments = 24;
+  double overlap = 2;
+  std::int64_t quorum = 1;
+  double grace = 0.75;
+  double suspect = 60;
+  double expel = 3600;
+  std::int64_t spares = 0;  // sleeping islands besides the cluster's chips
+  double merge_seconds = 0.05;
+};
+
+struct Scenario {
+  Cluster cluster;
+  Failure failure;
+  Restart restart;
+  Train train;
+  Model model;
+  Link link;
+  Sync sync;
+  std::string methods = "data-parallel,elastic,decoupled";
+  std::int64_t seed = 1;
+  std::int64_t seeds = 3;
+};
+
+// Every field as an option "section.name" of the command line and the INI file. `scenario` must
+// outlive the result.
+std::vector<config::Option> scenario_options(Scenario& scenario);
+
+enum class Method { data_parallel, elastic, diloco, streaming_diloco, decoupled };
+
+const char* name_of(Method method);
+
+// The methods named in scenario.methods. Throws Error(configuration) for an unknown one.
+std::vector<Method> methods_of(const Scenario& scenario);
+
+// Throws Error(configuration) naming all fields that do not fit together, in one line.
+void check(const Scenario& scenario);
+
+}  // namespace archipelago::simulate
