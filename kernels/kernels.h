@@ -150,6 +150,27 @@ class Kernels {
                                 const std::int32_t* places, std::int64_t R, std::int64_t C,
                                 std::int64_t K) = 0;
 
+  // patches[B * (side / patch)^2, channels * patch^2] from images[B, channels, side, side]: row by
+  // row of squares of `patch` pixels, in each the channels' rows. side is a multiple of patch.
+  virtual void cut_patches(float* patches, const float* images, std::int64_t B,
+                           std::int64_t channels, std::int64_t side, std::int64_t patch) = 0;
+
+  // table[T, C] is added to every sequence of x[B*T, C].
+  virtual void add_positions(float* x, const float* table, std::int64_t B, std::int64_t T,
+                             std::int64_t C) = 0;
+
+  // The sum over the sequences of d_x[B*T, C] is added to d_table[T, C].
+  virtual void add_positions_backward(float* d_table, const float* d_x, std::int64_t B,
+                                      std::int64_t T, std::int64_t C) = 0;
+
+  // y[B, C] = the mean over positions of x[B*T, C].
+  virtual void mean_positions(float* y, const float* x, std::int64_t B, std::int64_t T,
+                              std::int64_t C) = 0;
+
+  // d_x[B*T, C] from d_y[B, C].
+  virtual void mean_positions_backward(float* d_x, const float* d_y, std::int64_t B, std::int64_t T,
+                                       std::int64_t C) = 0;
+
   // Sum of the squares of `count` elements, accumulated in double.
   virtual double sum_of_squares(const float* x, std::int64_t count) = 0;
 

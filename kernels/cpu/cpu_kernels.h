@@ -63,6 +63,16 @@ class CpuKernels final : public Kernels {
   void combine_backward(float* d_gates, const float* d_out, const float* y,
                         const std::int32_t* places, std::int64_t R, std::int64_t C,
                         std::int64_t K) override;
+  void cut_patches(float* patches, const float* images, std::int64_t B, std::int64_t channels,
+                   std::int64_t side, std::int64_t patch) override;
+  void add_positions(float* x, const float* table, std::int64_t B, std::int64_t T,
+                     std::int64_t C) override;
+  void add_positions_backward(float* d_table, const float* d_x, std::int64_t B, std::int64_t T,
+                              std::int64_t C) override;
+  void mean_positions(float* y, const float* x, std::int64_t B, std::int64_t T,
+                      std::int64_t C) override;
+  void mean_positions_backward(float* d_x, const float* d_y, std::int64_t B, std::int64_t T,
+                               std::int64_t C) override;
   double sum_of_squares(const float* x, std::int64_t count) override;
   void adamw(float* parameters, float* gradients, float* first_moment, float* second_moment,
              const AdamWStep& step, std::int64_t count) override;

@@ -146,6 +146,9 @@ std::vector<Option> model_options(Model& m) {
               "moe: experts that each position goes through"),
       real("model.balance_loss", m.balance_loss, 0, 1e6, "moe: weight of the load-balancing loss"),
       real("model.router_z_loss", m.router_z_loss, 0, 1e6, "moe: weight of the router's z loss"),
+      integer("model.image", m.image, 1, 65'536, "vit: pixels a side of an image"),
+      integer("model.image_channels", m.image_channels, 1, 1024, "vit: 1 grey, 3 colours"),
+      integer("model.patch", m.patch, 1, 65'536, "vit: pixels a side of a patch"),
   };
 }
 

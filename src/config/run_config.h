@@ -20,6 +20,9 @@ struct Model {
   std::int64_t experts_per_token = 2;  // moe: experts that each position goes through
   double balance_loss = 0.01;      // moe: weight of the load-balancing loss
   double router_z_loss = 0.001;    // moe: weight of the router's z loss
+  std::int64_t image = 32;         // vit: pixels a side; model.vocabulary is the number of classes
+  std::int64_t image_channels = 3; // vit: 1 grey, 3 colours
+  std::int64_t patch = 4;          // vit: pixels a side of a patch
 };
 
 struct Data {

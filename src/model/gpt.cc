@@ -129,12 +129,9 @@ float Gpt::head(const Batch& batch, float* normed, bool gradients) {
 }
 
 std::int64_t Gpt::activation_bytes(std::int64_t batch) const {
-  const Plan& plan = parts_.plan;
   const std::int64_t R = batch * config_.context;
-  const std::int64_t per_row =
-      plan.kept_per_row() + plan.work_per_row(WorkArea::normed) + plan.work_per_row(WorkArea::wide);
   const std::int64_t head = head_rows(config_.vocabulary, R) * (config_.vocabulary + 1);
-  return static_cast<std::int64_t>(sizeof(float)) * (R * per_row + head);
+  return static_cast<std::int64_t>(sizeof(float)) * (R * parts_.plan.per_row() + head);
 }
 
 }  // namespace archipelago::model

@@ -8,25 +8,39 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "model/gpt.h"
+#include "model/vit.h"
 
 namespace archipelago::model {
 namespace {
 
-void check(const config::Model& config) {
-  const auto refuse = [](const std::string& message) {
-    throw Error(ExitCode::configuration, message);
-  };
-  if (config.kind == "vit") {
-    refuse("model.kind " + config.kind + " is not built yet; use gpt or moe");
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ExitCode::configuration, message);
+}
+
+void at_least_one(const char* option, std::int64_t value) {
+  if (value < 1) {
+    refuse(std::string(option) + " is " + std::to_string(value) + "; it must be at least 1");
   }
-  if (config.kind != "gpt" && config.kind != "moe") {
+}
+
+void check_images(const config::Model& config) {
+  at_least_one("model.image", config.image);
+  at_least_one("model.image_channels", config.image_channels);
+  at_least_one("model.patch", config.patch);
+  if (config.image % config.patch != 0) {
+    refuse("model.image " + std::to_string(config.image) + " is not a multiple of model.patch " +
+           std::to_string(config.patch));
+  }
+  if (config.context != patch_count(config)) {
+    refuse("model.context is " + std::to_string(config.context) + "; images of this size have " +
+           std::to_string(patch_count(config)) + " patches, so set model.context to that");
+  }
+}
+
+void check(const config::Model& config) {
+  if (config.kind != "gpt" && config.kind != "moe" && config.kind != "vit") {
     refuse("model.kind is " + config.kind + "; it must be one of gpt, moe, vit");
   }
-  const auto at_least_one = [&](const char* option, std::int64_t value) {
-    if (value < 1) {
-      refuse(std::string(option) + " is " + std::to_string(value) + "; it must be at least 1");
-    }
-  };
   at_least_one("model.layers", config.layers);
   at_least_one("model.width", config.width);
   at_least_one("model.heads", config.heads);
@@ -40,6 +54,7 @@ void check(const config::Model& config) {
              " is more than model.experts " + std::to_string(config.experts));
     }
   }
+  if (config.kind == "vit") check_images(config);
   if (config.width % config.heads != 0) {
     refuse("model.width " + std::to_string(config.width) + " is not a multiple of model.heads " +
            std::to_string(config.heads));
@@ -58,12 +73,13 @@ std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_
   if (max_batch < 1) {
     throw Error(ExitCode::configuration, "train.batch leaves no sequence for this rank");
   }
+  if (config.kind == "vit") return std::make_unique<Vit>(config, max_batch, threads);
   return std::make_unique<Gpt>(config, max_batch, threads);
 }
 
 std::vector<TensorInfo> describe_tensors(const config::Model& config) {
   check(config);
-  return GptPlan(config).plan.tensors();
+  return config.kind == "vit" ? VitPlan(config).plan.tensors() : GptPlan(config).plan.tensors();
 }
 
 void initialize_parameters(std::span<const TensorInfo> tensors, int layers, std::uint64_t seed,

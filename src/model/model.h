@@ -32,11 +32,13 @@ struct TensorInfo {
 };
 
 // Input of one step on one rank. Text: inputs and targets are (batch, context) token ids, targets
-// the ids one position on; -1 as a target counts for nothing.
+// the ids one position on. Images: (batch, channels, side, side) and the class of each, (batch). -1
+// as a target counts for nothing.
 struct Batch {
   std::int64_t batch = 0;
   std::span<const std::int32_t> inputs;
   std::span<const std::int32_t> targets;
+  std::span<const float> images = {};
 };
 
 // A network with its parameters, gradients and workspace. Not thread-safe; one owner.

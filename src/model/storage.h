@@ -38,6 +38,10 @@ class Plan {
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   std::int64_t parameters() const { return parameters_; }
   std::int64_t kept_per_row() const { return kept_per_row_; }
+  // All of it: kept and work areas.
+  std::int64_t per_row() const {
+    return kept_per_row_ + work_per_row(WorkArea::normed) + work_per_row(WorkArea::wide);
+  }
   std::int64_t work_per_row(WorkArea area) const { return work_per_row_[static_cast<int>(area)]; }
 
  private:

@@ -80,6 +80,18 @@ TEST(MakeModel, RefusesWhatCannotWorkInOneLine) {
   EXPECT_EQ(code_of(moe(4, 4)), ExitCode::done);
   EXPECT_EQ(code_of(moe(4, 5)), ExitCode::configuration);
   EXPECT_EQ(code_of(moe(0, 0)), ExitCode::configuration);
+  const auto vit = [](std::int64_t image, std::int64_t patch, std::int64_t context) {
+    return [=](config::Model& c) {
+      c.kind = "vit";
+      c.image = image;
+      c.patch = patch;
+      c.context = context;
+    };
+  };
+  EXPECT_EQ(code_of(vit(12, 4, 9)), ExitCode::done);
+  EXPECT_EQ(code_of(vit(12, 5, 9)), ExitCode::configuration);
+  EXPECT_EQ(code_of(vit(12, 4, 10)), ExitCode::configuration);
+  EXPECT_EQ(code_of(vit(12, 0, 9)), ExitCode::configuration);
 }
 
 TEST(Initialize, FollowsGpt2AndItsSeed) {

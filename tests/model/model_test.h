@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/random.h"
@@ -21,19 +22,55 @@ inline config::Model small_config() {
   return config;
 }
 
-struct Tokens {
+// The smallest network of each kind.
+inline config::Model small_config(const std::string& kind) {
+  config::Model config = small_config();
+  config.kind = kind;
+  if (kind == "moe") config.experts = 5;
+  if (kind == "vit") {
+    config.image = 9;
+    config.patch = 3;
+    config.context = 9;
+  }
+  return config;
+}
+
+// Random input of any kind of network.
+struct Example {
   std::vector<std::int32_t> inputs;
   std::vector<std::int32_t> targets;
+  std::vector<float> images;
 
-  Tokens(const config::Model& config, std::int64_t batch) {
+  Example(const config::Model& config, std::int64_t batch) {
     Random random(7);
-    const auto bound = static_cast<std::uint64_t>(config.vocabulary);
+    const auto token = [&] {
+      return static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(config.vocabulary)));
+    };
+    if (config.kind == "vit") {
+      const std::int64_t numbers = config.image_channels * config.image * config.image;
+      for (std::int64_t i = 0; i < batch; ++i) targets.push_back(token());
+      for (std::int64_t i = 0; i < batch * numbers; ++i) {
+        images.push_back(static_cast<float>(random.normal()));
+      }
+      return;
+    }
     for (std::int64_t i = 0; i < batch * config.context; ++i) {
-      inputs.push_back(static_cast<std::int32_t>(random.below(bound)));
-      targets.push_back(static_cast<std::int32_t>(random.below(bound)));
+      inputs.push_back(token());
+      targets.push_back(token());
     }
   }
-  Batch batch(std::int64_t sequences) const { return {sequences, inputs, targets}; }
+  Batch batch(std::int64_t sequences) const { return {sequences, inputs, targets, images}; }
 };
+
+// Larger than GPT-2's, so that no gradient is too small to check; norms and biases too.
+inline void scatter_parameters(Model& model) {
+  Random random(3);
+  for (const TensorInfo& tensor : model.tensors()) {
+    const bool norm = tensor.role == TensorRole::vector && tensor.name.ends_with(".weight");
+    for (float& value : model.parameters().subspan(tensor.offset, tensor.size)) {
+      value = static_cast<float>((norm ? 1.0 : 0.0) + 0.3 * random.normal());
+    }
+  }
+}
 
 }  // namespace archipelago::model

@@ -1,4 +1,4 @@
-#include "reference_gpt.h"
+#include "reference_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +10,10 @@
 namespace archipelago::reference {
 namespace {
 
-class ReferenceGpt {
+class ReferenceModel {
  public:
-  ReferenceGpt(const config::Model& config, std::span<const model::TensorInfo> tensors,
-               const Array& parameters)
+  ReferenceModel(const config::Model& config, std::span<const model::TensorInfo> tensors,
+                 const Array& parameters)
       : config_(config) {
     for (const model::TensorInfo& tensor : tensors) {
       const auto begin = parameters.begin() + tensor.offset;
@@ -21,34 +21,76 @@ class ReferenceGpt {
     }
   }
 
-  GptLosses losses(const model::Batch& batch) const {
-    const std::int64_t C = config_.width;
-    const std::int64_t V = config_.vocabulary;
-    const std::vector<std::int32_t> inputs(batch.inputs.begin(), batch.inputs.end());
+  Losses losses(const model::Batch& batch) const {
     const std::vector<std::int32_t> targets(batch.targets.begin(), batch.targets.end());
-    const Array& table = values_.at("wte.weight");
-    Array x = embedding(inputs, table, values_.at("wpe.weight"), config_.context, C);
+    const bool images = config_.kind == "vit";
     double router_losses = 0;
-    for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
-      const std::string block = "h." + std::to_string(layer) + ".";
-      Array y = norm(block + "ln_1", x);
-      y = map(block + "attn.c_attn", y, C);
-      y = attention(y, true, batch.batch, config_.context, C, config_.heads);
-      x = sum(x, map(block + "attn.c_proj", y, C));
-      y = norm(block + "ln_2", x);
-      x = sum(x, config_.kind == "moe" ? experts(block + "mlp.", y, router_losses)
-                                       : feed_forward(block + "mlp.", y));
-    }
-    x = norm("ln_f", x);
-    const auto R = static_cast<std::int64_t>(inputs.size());
-    const Array logits = product(x, transposed(table, V, C), R, V, C);
+    const Array x = trunk(images ? embed_images(batch) : embed_tokens(batch), batch.batch, !images,
+                          router_losses);
+    const Array logits = images ? classify(x, batch.batch) : predict(x);
     double counted = 0;
     for (const std::int32_t target : targets) counted += target >= 0 ? 1 : 0;
-    const double loss = dot(cross_entropy(logits, targets, V), Array(inputs.size(), 1.0)) / counted;
+    const double loss =
+        dot(cross_entropy(logits, targets, config_.vocabulary), Array(targets.size(), 1.0)) /
+        counted;
     return {loss, loss + router_losses};
   }
 
  private:
+  Array embed_tokens(const model::Batch& batch) const {
+    return embedding({batch.inputs.begin(), batch.inputs.end()}, values_.at("wte.weight"),
+                     values_.at("wpe.weight"), config_.context, config_.width);
+  }
+
+  // A convolution whose stride is its kernel's size.
+  Array embed_images(const model::Batch& batch) const {
+    const std::int64_t S = config_.image, P = config_.patch, channels = config_.image_channels;
+    Array patches;
+    for (std::int64_t b = 0; b < batch.batch; ++b) {
+      for (std::int64_t top = 0; top < S; top += P) {
+        for (std::int64_t left = 0; left < S; left += P) {
+          for (std::int64_t i = 0; i < channels * P * P; ++i) {
+            const std::int64_t channel = i / (P * P), y = top + i / P % P, x = left + i % P;
+            patches.push_back(batch.images[((b * channels + channel) * S + y) * S + x]);
+          }
+        }
+      }
+    }
+    Array x = map("patches", patches, channels * P * P);
+    const Array& table = values_.at("positions.weight");
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += table[i % table.size()];
+    return x;
+  }
+
+  Array trunk(Array x, std::int64_t batch, bool causal, double& router_losses) const {
+    for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
+      const std::string block = "h." + std::to_string(layer) + ".";
+      Array y = map(block + "attn.c_attn", norm(block + "ln_1", x), config_.width);
+      y = attention(y, causal, batch, config_.context, config_.width, config_.heads);
+      x = sum(x, map(block + "attn.c_proj", y, config_.width));
+      y = norm(block + "ln_2", x);
+      x = sum(x, config_.kind == "moe" ? experts(block + "mlp.", y, router_losses)
+                                       : feed_forward(block + "mlp.", y));
+    }
+    return norm("ln_f", x);
+  }
+
+  Array predict(const Array& x) const {
+    const std::int64_t C = config_.width, V = config_.vocabulary;
+    return product(x, transposed(values_.at("wte.weight"), V, C),
+                   static_cast<std::int64_t>(x.size()) / C, V, C);
+  }
+
+  Array classify(const Array& x, std::int64_t batch) const {
+    const std::int64_t T = config_.context, C = config_.width;
+    Array mean(batch * C, 0.0);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      mean[at / (T * C) * C + at % C] += x[i] / static_cast<double>(T);
+    }
+    return map("head", mean, C);
+  }
+
   Array norm(const std::string& name, const Array& x) const {
     return layer_norm(x, values_.at(name + ".weight"), values_.at(name + ".bias"));
   }
@@ -105,9 +147,9 @@ class ReferenceGpt {
 
 }  // namespace
 
-GptLosses gpt_losses(const config::Model& config, std::span<const model::TensorInfo> tensors,
-                     const Array& parameters, const model::Batch& batch) {
-  return ReferenceGpt(config, tensors, parameters).losses(batch);
+Losses model_losses(const config::Model& config, std::span<const model::TensorInfo> tensors,
+                    const Array& parameters, const model::Batch& batch) {
+  return ReferenceModel(config, tensors, parameters).losses(batch);
 }
 
 }  // namespace archipelago::reference

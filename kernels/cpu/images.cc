@@ -1,0 +1,78 @@
+#include <algorithm>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/parallel.h"
+
+namespace archipelago::kernels {
+
+void CpuKernels::cut_patches(float* patches, const float* images, std::int64_t B,
+                             std::int64_t channels, std::int64_t side, std::int64_t patch) {
+  const std::int64_t across = side / patch;
+  parallel_ranges(threads_, B * across * across, 1, [&](int, Range range) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      const std::int64_t image = i / (across * across);
+      const std::int64_t top = i / across % across * patch;
+      const std::int64_t left = i % across * patch;
+      float* out = patches + i * channels * patch * patch;
+      for (std::int64_t channel = 0; channel < channels; ++channel) {
+        const float* plane = images + (image * channels + channel) * side * side;
+        for (std::int64_t y = 0; y < patch; ++y) {
+          out = std::copy_n(plane + (top + y) * side + left, patch, out);
+        }
+      }
+    }
+  });
+}
+
+void CpuKernels::add_positions(float* x, const float* table, std::int64_t B, std::int64_t T,
+                               std::int64_t C) {
+  parallel_ranges(threads_, B, 1, [&](int, Range sequences) {
+    for (std::int64_t b = sequences.begin; b < sequences.end; ++b) {
+      float* out = x + b * T * C;
+#pragma omp simd
+      for (std::int64_t i = 0; i < T * C; ++i) out[i] += table[i];
+    }
+  });
+}
+
+void CpuKernels::add_positions_backward(float* d_table, const float* d_x, std::int64_t B,
+                                        std::int64_t T, std::int64_t C) {
+  parallel_ranges(threads_, T * C, 16, [&](int, Range range) {
+    for (std::int64_t b = 0; b < B; ++b) {
+      const float* in = d_x + b * T * C;
+#pragma omp simd
+      for (std::int64_t i = range.begin; i < range.end; ++i) d_table[i] += in[i];
+    }
+  });
+}
+
+void CpuKernels::mean_positions(float* y, const float* x, std::int64_t B, std::int64_t T,
+                                std::int64_t C) {
+  const float share = 1.0F / static_cast<float>(T);
+  parallel_ranges(threads_, B, 1, [&](int, Range sequences) {
+    for (std::int64_t b = sequences.begin; b < sequences.end; ++b) {
+      float* out = y + b * C;
+      std::fill_n(out, C, 0.0F);
+      for (std::int64_t t = 0; t < T; ++t) {
+        const float* in = x + (b * T + t) * C;
+#pragma omp simd
+        for (std::int64_t c = 0; c < C; ++c) out[c] += share * in[c];
+      }
+    }
+  });
+}
+
+void CpuKernels::mean_positions_backward(float* d_x, const float* d_y, std::int64_t B,
+                                         std::int64_t T, std::int64_t C) {
+  const float share = 1.0F / static_cast<float>(T);
+  parallel_ranges(threads_, B * T, 1, [&](int, Range rows) {
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+      const float* in = d_y + r / T * C;
+      float* out = d_x + r * C;
+#pragma omp simd
+      for (std::int64_t c = 0; c < C; ++c) out[c] = share * in[c];
+    }
+  });
+}
+
+}  // namespace archipelago::kernels

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+
+#include "model/trunk.h"
+
+namespace archipelago::model {
+
+// Patches that an image is cut into, the positions of the network.
+std::int64_t patch_count(const config::Model& config);
+
+// The tensors and activations of an image classifier, no memory yet.
+struct VitPlan {
+  explicit VitPlan(const config::Model& config);
+
+  Plan plan;
+  Parameter patch_weight, patch_bias, position_table;
+  Trunk trunk;
+  Parameter head_weight, head_bias;
+  Activation patches;
+};
+
+// Vision transformer (Dosovitskiy et al. 2021) with the mean over positions in place of a class
+// token (Beyer, Zhai, Kolesnikov 2022): patches, position table, the decoder's blocks without the
+// causal mask, a linear head over `vocabulary` classes.
+class Vit final : public Model {
+ public:
+  Vit(const config::Model& config, std::int64_t max_batch, int threads);
+
+  std::span<const TensorInfo> tensors() const override { return parts_.plan.tensors(); }
+  std::span<float> parameters() override { return storage_.parameters(); }
+  std::span<float> gradients() override { return storage_.gradients(); }
+  void initialize(std::uint64_t seed) override;
+  float forward_backward(const Batch& batch) override;
+  float loss(const Batch& batch) override;
+  void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) override;
+  std::int64_t activation_bytes(std::int64_t batch) const override;
+
+ private:
+  void check(const Batch& batch) const;
+  // Up to the logits.
+  void forward(const Batch& batch);
+  // Mean loss of the logits, which with `gradients` become their gradients.
+  float cross_entropy(const Batch& batch, bool gradients);
+  void backward(const Batch& batch);
+
+  config::Model config_;
+  std::int64_t positions_;
+  std::int64_t patch_size_;  // numbers in a patch
+  std::int64_t max_batch_;
+  std::unique_ptr<kernels::Kernels> kernels_;
+  VitPlan parts_;
+  Storage storage_;
+  kernels::Buffer pooled_;  // the mean over positions, then its gradient
+  kernels::Buffer logits_;
+  kernels::Buffer losses_;
+};
+
+}  // namespace archipelago::model

@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <cmath>
+
+#include "model_test.h"
+#include "reference_model.h"
+
+namespace archipelago::model {
+namespace {
+
+// What every kind of network must do.
+class NetworksTest : public testing::TestWithParam<const char*> {
+ protected:
+  config::Model config_ = small_config(GetParam());
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, NetworksTest, testing::Values("gpt", "moe", "vit"));
+
+TEST_P(NetworksTest, LossAndEveryTensorsGradientAgainstDoublePrecision) {
+  config::Model config = config_;
+  config.balance_loss = 0.5;
+  config.router_z_loss = 0.1;
+  for (const int threads : {1, 2}) {
+    const auto model = make_model(config, 3, threads);
+    scatter_parameters(*model);
+    Example example(config, 3);
+    example.targets[1] = -1;
+    const Batch batch = example.batch(3);
+    const reference::Array parameters = reference::to_double(model->parameters());
+    std::fill(model->gradients().begin(), model->gradients().end(), 0.5F);
+
+    const double loss = reference::model_losses(config, model->tensors(), parameters, batch).loss;
+    EXPECT_NEAR(model->loss(batch), loss, 1e-5 * loss);
+    EXPECT_NEAR(model->forward_backward(batch), loss, 1e-5 * loss);
+
+    Random random(5);
+    for (const TensorInfo& tensor : model->tensors()) {
+      const auto gradient = model->gradients().subspan(tensor.offset, tensor.size);
+      double scale = 0;
+      for (const float g : gradient) {
+        scale = std::max(scale, std::abs(static_cast<double>(g) - 0.5));
+      }
+      for (int sample = 0; sample < 4; ++sample) {
+        const auto i =
+            static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(tensor.size)));
+        const auto along = [&](const reference::Array& value) {
+          reference::Array moved = parameters;
+          moved[tensor.offset + i] = value[0];
+          return reference::model_losses(config, model->tensors(), moved, batch).objective;
+        };
+        const double expected =
+            reference::numeric_gradient(along, {parameters[tensor.offset + i]})[0];
+        EXPECT_NEAR(gradient[i] - 0.5, expected, 1e-4 * scale + 1e-6) << tensor.name << " " << i;
+      }
+    }
+  }
+}
+
+TEST_P(NetworksTest, LearnsOneBatchByHeart) {
+  const config::Model& config = config_;
+  const auto model = make_model(config, 2, 1);
+  model->initialize(1);
+  const Example example(config, 2);
+  config::Train settings;
+  settings.weight_decay = 0;
+  AdamW optimizer(model->tensors(), settings);
+  EXPECT_NEAR(model->loss(example.batch(2)), std::log(29.0), 0.1);
+  for (int step = 0; step < 300; ++step) {
+    model->forward_backward(example.batch(2));
+    optimizer.step(model->parameters(), model->gradients(), 3e-3);
+  }
+  EXPECT_LT(model->loss(example.batch(2)), 0.05);
+}
+
+TEST_P(NetworksTest, SameThreadsSameBits) {
+  const config::Model& config = config_;
+  for (const int threads : {1, 2}) {
+    std::vector<std::vector<float>> runs;
+    for (int run = 0; run < 2; ++run) {
+      const auto model = make_model(config, 5, threads);
+      model->initialize(9);
+      const Example example(config, 5);
+      AdamW optimizer(model->tensors(), config::Train{});
+      for (int step = 0; step < 5; ++step) {
+        model->forward_backward(example.batch(5));
+        optimizer.step(model->parameters(), model->gradients(), 1e-2);
+      }
+      runs.emplace_back(model->parameters().begin(), model->parameters().end());
+    }
+    EXPECT_EQ(runs[0], runs[1]) << threads << " threads";
+  }
+}
+
+}  // namespace
+}  // namespace archipelago::model
