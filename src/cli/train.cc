@@ -1,8 +1,10 @@
 #include "runtime/train.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <thread>
 
 #include "cli/commands.h"
 #include "cli/train_arguments.h"
@@ -19,6 +21,20 @@ void make_shared_folder() {
   if (folder != nullptr) std::filesystem::create_directories(folder, error);
 }
 
+// Every rank reads the same options and fails alike; one of them says so.
+config::RunConfig read_options(std::span<const std::string> arguments) {
+  try {
+    return parse_train_arguments(arguments, {});
+  } catch (const Error&) {
+    if (job_rank() != 0) {
+      reports_errors = false;
+      // mpirun ends all at the first rank that fails: that must be the one that speaks.
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 int run_train(std::span<const std::string> arguments) {
@@ -26,11 +42,7 @@ int run_train(std::span<const std::string> arguments) {
     std::cout << train_help();
     return 0;
   }
-  // Every rank reads the same options and fails alike; one of them says so.
-  reports_errors = job_rank() == 0;
-  const config::RunConfig defaults;
-  const config::RunConfig config = parse_train_arguments(arguments, defaults);
-  reports_errors = true;
+  const config::RunConfig config = read_options(arguments);
   make_shared_folder();
   return runtime::train(config);
 }

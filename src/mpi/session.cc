@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "mpi/check.h"
 
 namespace archipelago::mpi {
@@ -41,14 +42,21 @@ Session::Session() {
   check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "asking for the world's size");
   check(MPI_Comm_get_parent(&parent_), "asking for the parent");
   if (provided < MPI_THREAD_MULTIPLE) {
-    throw Error(ExitCode::configuration,
-                "this MPI does not allow several threads (MPI_THREAD_MULTIPLE); use Open MPI 5");
+    refuse("this MPI does not allow several threads (MPI_THREAD_MULTIPLE); use Open MPI 5");
   }
   if (!fault_tolerance_enabled()) {
-    throw Error(ExitCode::configuration,
-                "MPI's fault tolerance is off: start with `mpirun --with-ft ulfm ...` "
-                "or `archipelago launch`");
+    refuse(
+        "MPI's fault tolerance is off: start with `mpirun --with-ft ulfm ...` "
+        "or `archipelago launch`");
   }
+}
+
+void Session::refuse(const std::string& why) {
+  // The line must be out before any rank ends: without fault tolerance that ends the job.
+  if (rank_ == 0) log_error(why);
+  reports_errors = false;
+  MPI_Finalize();
+  throw Error(ExitCode::configuration, why);
 }
 
 void Session::leave(int exit_code, Ending ending) {

@@ -2,6 +2,8 @@
 
 #include <mpi.h>
 
+#include <string>
+
 namespace archipelago::mpi {
 
 // How a process leaves a job.
@@ -30,6 +32,9 @@ class Session {
   [[noreturn]] void leave(int exit_code, Ending ending);
 
  private:
+  // The same on every rank. Collective.
+  [[noreturn]] void refuse(const std::string& why);
+
   int rank_ = 0;
   int size_ = 1;
   MPI_Comm parent_ = MPI_COMM_NULL;

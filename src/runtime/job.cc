@@ -4,11 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "checkpoint/names.h"
 #include "config/options.h"
 #include "core/checksum.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "runtime/chaos.h"
+#include "runtime/machine_settings.h"
 #include "runtime/start.h"
 
 namespace archipelago::runtime {
@@ -26,17 +28,20 @@ std::uint64_t digest_of(const Job& job) {
   return checksum(std::as_bytes(std::span(options)), job.dataset->digest());
 }
 
-void open_folder(Job& job) {
-  const auto& config = job.setup->config;
-  job.folder.open_for_writing(config.resume);
-  write_file(job.folder.config(), config::write_ini(config), Durability::flushed);
-}
-
 void restore(Job& job) {
   job.restored = checkpoint::newest_global(job.folder.checkpoints());
-  if (!job.restored) return;
+  if (!job.restored) {
+    const auto damaged = checkpoint::list_global(job.folder.checkpoints());
+    if (damaged.empty()) return;
+    throw Error(ExitCode::bad_data, "none of the " + std::to_string(damaged.size()) +
+                                        " global checkpoints in " +
+                                        job.folder.checkpoints().string() +
+                                        " can be read; move them away to begin anew");
+  }
   checkpoint::require_same_model(job.restored->common.tensors, job.setup->tensors,
                                  job.folder.checkpoints().string());
+  // Whether its clock and learners fit this run's.
+  static_cast<void>(sync::Machine(machine_settings(*job.setup), restored_from(job.restored)));
   log_info("goes on from round " + std::to_string(job.restored->round));
 }
 
@@ -55,12 +60,20 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
     return code;
   }
   if (auto code = together([&] {
-        if (rank == Layout::kSyncer) open_folder(job);
+        if (rank == Layout::kSyncer) job.folder.open_for_writing(config.resume);
       })) {
     return code;
   }
+  if (auto code = together([&] {
+        if (config.resume && rank <= job.layout->standbys) restore(job);
+      })) {
+    return code;
+  }
+  // The first thing that changes what an earlier start left.
   return together([&] {
-    if (config.resume && rank <= job.layout->standbys) restore(job);
+    if (rank == Layout::kSyncer) {
+      write_file(job.folder.config(), config::write_ini(job.setup->config), Durability::flushed);
+    }
   });
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <system_error>
 
 #include "core/log.h"
 #include "mpi/check.h"
@@ -22,6 +23,10 @@ std::optional<int> attempt_together(const mpi::Session& session,
     step();
   } catch (const Error& error) {
     code = static_cast<int>(error.code());
+    message = error.what();
+  } catch (const std::system_error& error) {
+    // The operating system refused: a folder, a disk, a limit; not a bug.
+    code = static_cast<int>(ExitCode::configuration);
     message = error.what();
   } catch (const std::exception& error) {
     code = static_cast<int>(ExitCode::internal);

@@ -1,12 +1,14 @@
 #include "runtime/train.h"
 
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "mpi/session.h"
 #include "runtime/job.h"
+#include "runtime/run_record.h"
 #include "runtime/signals.h"
 
 namespace archipelago::runtime {
@@ -24,19 +26,29 @@ int play(mpi::Session& session, const config::RunConfig& config) {
   play_island(job);
 }
 
+// mpirun's exit code is no verdict once a rank has died.
+void write_failed_start(const RunFolder& folder, const Error& error) {
+  RunRecord(folder).write_summary({{"outcome", "failed"},
+                                   {"reason", error.what()},
+                                   {"exit_code", static_cast<int>(error.code())}});
+}
+
 }  // namespace
 
 int train(const config::RunConfig& config) {
   mpi::Session session;
   catch_stop_signals();
+  // What goes wrong on this rank alone: others must see its end at once, and only a kill is sure to
+  // be seen.
   try {
-    const int code = play(session, config);
-    session.leave(code, mpi::Ending::orderly);
+    session.leave(play(session, config), mpi::Ending::orderly);
   } catch (const Error& error) {
     log_error(error.what());
-    session.leave(static_cast<int>(error.code()), mpi::Ending::abrupt);
+    if (error.code() == ExitCode::try_again && session.rank() == Layout::kSyncer) {
+      write_failed_start(RunFolder(config.out), error);
+    }
+    mpi::die_visibly();
   } catch (const std::exception& error) {
-    // Others must see this end at once, and only a kill is sure to be seen.
     log_error(std::string("internal error: ") + error.what());
     mpi::die_visibly();
   }

@@ -21,7 +21,7 @@ MPIRUN = os.environ["TEST_MPIRUN"]
 BTL = os.environ.get("TEST_BTL", "sm,tcp,self")
 KEEP = os.environ.get("TEST_KEEP")  # leave the work folders of failed tests
 
-DONE, BAD_DATA, INTERNAL, TRY_AGAIN, CONFIGURATION = 0, 65, 70, 75, 78
+DONE, USAGE, BAD_DATA, INTERNAL, TRY_AGAIN, CONFIGURATION = 0, 64, 65, 70, 75, 78
 
 # Whatever takes longer hangs.
 JOB_SECONDS = 120
@@ -268,7 +268,8 @@ class MpiTest(unittest.TestCase):
             job.process.poll()
             job.log_file.close()
         shutil.rmtree(self.shared_memory, ignore_errors=True)
-        failed = any(error for _, error in self._outcome.result.failures + self._outcome.result.errors)
+        outcome = self._outcome.result
+        failed = any(test is self for test, _ in outcome.failures + outcome.errors)
         if KEEP and failed:
             print("kept", self.folder)
         else:
@@ -291,10 +292,10 @@ class MpiTest(unittest.TestCase):
     def start(self, *flags, out=None, **options):
         return Job(self, out or self.run_folder(), *flags, **options)
 
-    def resume(self, job, **options):
+    def resume(self, job, out=None, **options):
         changed = {name.replace(".", "__"): value for name, value in job.options.items()
                    if name != "out"}
-        return Job(self, job.out, "--resume", **{**changed, **options})
+        return Job(self, out or job.out, "--resume", **{**changed, **options})
 
     # ---- what holds after any run
 

@@ -1,0 +1,101 @@
+"""Ending early and going on: by a file, by signals, by the syncer's death."""
+
+import signal
+import unittest
+
+from job import BATCH_TOKENS, CONFIGURATION, DONE, ENDLESS, TRY_AGAIN, MpiTest
+
+
+class StopAndResume(MpiTest):
+
+    def begin(self, **options):
+        run = self.start(train__steps=ENDLESS, sync__spares=0, **options)
+        run.wait_until_training()
+        run.wait_for("rounds were merged", lambda: run.status()["round"] >= 8)
+        return run
+
+    def go_on(self, run):
+        """Resumes the run and lets it complete; each learner's data goes on where what the syncer
+        had merged of it ends."""
+        before = run.events()
+        steps = {}
+        for row in run.metrics():
+            if "learner" in row:
+                steps[row["learner"]] = row["step"]
+        goal = max(steps.values()) + 200
+        again = self.resume(run, train__steps=goal)
+        summary = again.finish(DONE)
+        budget = goal * run.option("sync.learners") * BATCH_TOKENS
+        self.assertGreaterEqual(summary["tokens"], budget)
+        # Each learner may be a few steps beyond when the end is announced, never a whole life.
+        self.assertLess(summary["tokens"], 1.5 * budget)
+
+        tape = again.events()[len(before):]
+        restored = tape[0]["restored"]
+        learners, fragments = run.option("sync.learners"), run.option("sync.fragments")
+        self.assertEqual(len(restored["versions"]), fragments)
+        begins = {action["learner"]: action for entry in tape
+                  for action in entry.get("actions", []) if action["type"] == "assign"}
+        for learner in range(learners):
+            merged = restored["merged_tokens"][learner * fragments:(learner + 1) * fragments]
+            mean = sum(merged) // fragments
+            self.assertEqual(begins[learner]["tokens"], mean - mean % BATCH_TOKENS)
+            self.assertGreater(begins[learner]["tokens"], 0)
+            self.assertGreater(begins[learner]["incarnation"], restored["incarnations"][learner] - 1)
+        self.assert_tokens_counted_once(again)
+        return summary
+
+    def test_stop_file(self):
+        run = self.begin()
+        run.stop()
+        summary = run.finish(TRY_AGAIN)
+        self.assertEqual((summary["outcome"], summary["reason"]), ("stopped", "the file stop"))
+        self.assertFalse((run.out / "stop").exists())
+        self.assertEqual(run.status()["state"], "done")
+
+        # Not by accident over what is there.
+        files = self.contents(run.out)
+        second = self.start()
+        self.assertEqual(second.wait(), CONFIGURATION)
+        self.assertIn("--resume", second.log())
+        self.assertEqual(self.contents(run.out), files)
+
+        self.go_on(run)
+
+    def contents(self, folder):
+        return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    def test_signals(self):
+        for number, out in ((signal.SIGTERM, "term"), (signal.SIGUSR1, "usr1")):
+            with self.subTest(signal=number):
+                run = self.begin(out=self.folder / out)
+                run.kill(run.status()["syncer"]["pid"], number)
+                summary = run.finish(TRY_AGAIN)
+                self.assertEqual(summary["reason"], f"signal {int(number)}")
+        self.go_on(run)
+
+    def test_death_of_the_only_syncer(self):
+        run = self.begin()
+        rows = {row["learner"]: row["step"] for row in run.metrics() if "learner" in row}
+        run.kill(run.status()["syncer"]["pid"])
+        run.wait()
+        self.assertIsNone(run.summary())
+        for learner, step in rows.items():
+            names = [path.name for path in (run.out / "checkpoints").glob(f"learner-{learner}-*")]
+            last = max(int(name.split("-")[2].split(".")[0]) for name in names)
+            self.assertGreaterEqual(last, step)
+        self.go_on(run)
+
+    def test_two_runs_on_one_folder(self):
+        run = self.begin()
+        second = self.resume(run)
+        self.assertEqual(second.wait(), CONFIGURATION)
+        self.assertIn("another run uses it now", second.log())
+        rounds = run.status()["round"]
+        run.wait_for("the first went on", lambda: run.status()["round"] > rounds)
+        run.stop()
+        run.finish(TRY_AGAIN)
+
+
+if __name__ == "__main__":
+    unittest.main()
