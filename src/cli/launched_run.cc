@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kCleaningTime{10};
+constexpr std::chrono::seconds kHostsTime{20};  // for a word with every host
 
 // A folder of this launcher's own for what MPI shares between processes, removed at the end: ranks
 // that are killed leave their files there.
@@ -140,18 +140,31 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   return {code_without_summary(end.code, folder), asked};
 }
 
-// Ranks that were killed on other hosts have left their files there.
-void clean_hosts(const std::vector<std::string>& hosts) {
-  std::vector<std::string> command = {ARCHIPELAGO_MPI_PREFIX "/bin/mpirun", "--map-by", "node",
-                                      "--host"};
+// Runs a command under mpirun, a process on each of the hosts, for a limited time; whether it
+// succeeded.
+bool run_on_each(const std::vector<std::string>& hosts, const std::vector<std::string>& command) {
   std::string list;
   for (const std::string& host : hosts) list += (list.empty() ? "" : ",") + host + ":1";
-  for (const std::string& word :
-       {list, std::string("rm"), std::string("-rf"), Scratch::name().string()})
-    command.push_back(word);
-  const auto deadline = std::chrono::steady_clock::now() + kCleaningTime;
-  Job job(command, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
-  job.wait({[&] { return std::chrono::steady_clock::now() > deadline; }, [](int) {}});
+  std::vector<std::string> words = {ARCHIPELAGO_MPI_PREFIX "/bin/mpirun", "--host", list,
+                                    "--map-by", "node"};
+  words.insert(words.end(), command.begin(), command.end());
+  const auto deadline = std::chrono::steady_clock::now() + kHostsTime;
+  Job job(words, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+  return job.wait({[&] { return std::chrono::steady_clock::now() > deadline; }, [](int) {}}).code ==
+         0;
+}
+
+// Those of the hosts that a process can be started on.
+std::vector<std::string> answering(const std::vector<std::string>& hosts) {
+  std::vector<std::string> left;
+  for (const std::string& host : hosts) {
+    if (run_on_each({host}, {"true"})) {
+      left.push_back(host);
+    } else {
+      log_warning("host " + host + " does not answer; going on without it");
+    }
+  }
+  return left;
 }
 
 }  // namespace
@@ -181,22 +194,25 @@ LaunchPlan plan_of(const config::RunConfig& config, const std::vector<std::strin
   return make_plan(config, hosts, fs::read_symlink("/proc/self/exe"), scratch, scratch / "hosts");
 }
 
-int run_with_restarts(config::RunConfig config, const std::vector<std::string>& hosts,
-                      int restarts) {
+int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, int restarts) {
   // The job's command line holds every option; what a rank's environment says must not add to it.
   config::clear_environment();
   ::setenv("HOME", "/", 0);  // mpirun does not start without one
   const Scratch scratch;
+  const std::vector<std::string> all_hosts = hosts;
   RunEnd end = run_once(config, hosts, scratch);
   for (int restart = 1;
        restart <= restarts && !end.wanted && end.code == static_cast<int>(ExitCode::try_again);
        ++restart) {
+    if (all_hosts.size() > 1) hosts = answering(all_hosts);
+    if (all_hosts.size() > 1 && hosts.empty()) break;
     log_warning("starting the run again from its newest checkpoint (restart " +
                 std::to_string(restart) + " of " + std::to_string(restarts) + ")");
     config.resume = true;
     end = run_once(config, hosts, scratch);
   }
-  if (hosts.size() > 1) clean_hosts(hosts);
+  // Ranks that were killed on other hosts have left their files there.
+  if (hosts.size() > 1) run_on_each(hosts, {"rm", "-rf", Scratch::name().string()});
   return end.code;
 }
 

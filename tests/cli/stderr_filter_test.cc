@@ -24,6 +24,32 @@ const std::string kExit =
     "   Process name: [prterun-vm-12537@1,0]\n"
     "   Exit code:    78\n" +
     kRule;
+const std::string kUnfinalized =
+    kRule +
+    "prterun has exited due to process rank 0 with PID 487 on node vm exiting\n"
+    "improperly. There are three reasons this could occur:\n"
+    "\n"
+    "1. this process did not call \"init\" before exiting, but others in the\n"
+    "job did. This can cause a job to hang indefinitely while it waits for\n"
+    "all processes to call \"init\". By rule, if one process calls \"init\",\n"
+    "then ALL processes must call \"init\" prior to termination.\n"
+    "\n"
+    "2. this process called \"init\", but exited without calling \"finalize\".\n"
+    "By rule, all processes that call \"init\" MUST call \"finalize\" prior to\n"
+    "exiting or it will be considered an \"abnormal termination\"\n"
+    "\n"
+    "3. this process called \"MPI_Abort\" or \"prte_abort\" and the mca\n"
+    "parameter prte_create_session_dirs is set to false. In this case, the\n"
+    "run-time cannot detect that the abort call was an abnormal\n"
+    "termination. Hence, the only error message you will receive is this\n"
+    "one.\n"
+    "\n"
+    "This may have caused other processes in the application to be\n"
+    "terminated by signals sent by prterun (as reported here).\n"
+    "\n"
+    "You can avoid this message by specifying -quiet on the prterun command\n"
+    "line.\n" +
+    kRule;
 const std::string kOther =
     kRule + "There are not enough slots available\n\nin the system\n" + kRule;
 
@@ -36,6 +62,7 @@ std::string filtered(const std::string& text) {
 TEST(StderrFilter, DropsTheKnownBlocksAndTheirEcho) {
   EXPECT_EQ(filtered(kUntested), "");
   EXPECT_EQ(filtered(kExit), "");
+  EXPECT_EQ(filtered(kUnfinalized), "");
   EXPECT_EQ(filtered("8 more processes have sent help message help-mpi-ft.txt / module:untested\n"
                      " 1 more process has sent help message help-mpi-ft.txt / module:untested\n"
                      " \n" +
