@@ -18,7 +18,7 @@ namespace archipelago::cli {
 struct JobWatch {
   // Whether the job has said in its own files that it is over.
   std::function<bool()> is_over;
-  // The caller was asked to end the job: SIGTERM, SIGINT or SIGUSR1.
+  // The caller was asked to end the job: SIGTERM, SIGINT, SIGHUP or SIGUSR1.
   std::function<void(int signal)> on_signal;
 };
 
@@ -31,8 +31,8 @@ struct JobEnd {
 
 // A child process in a process group of its own, its standard error filtered through StderrFilter,
 // its standard input empty. Everything that it started and left behind is killed when it is over.
-// While a Job lives, SIGTERM, SIGINT, SIGUSR1 and SIGCHLD are blocked in this thread and read by
-// wait().
+// While a Job lives, SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD are blocked in this thread and read
+// by wait().
 class Job {
  public:
   // Throws std::system_error naming the step that failed.

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -27,11 +29,18 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kHostsTime{20};  // for a word with every host
 
+std::string host_name() {
+  char name[256] = "host";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
 // A folder of this launcher's own for what MPI shares between processes, removed at the end: ranks
 // that are killed leave their files there.
 class Scratch {
  public:
   Scratch() : path_(name()) {
+    remove_left_behind();
     fs::create_directories(path_);
     fs::permissions(path_, fs::perms::owner_all);
   }
@@ -46,11 +55,21 @@ class Scratch {
     const fs::path shared_memory = "/dev/shm";
     const bool usable = ::access(shared_memory.c_str(), W_OK | X_OK) == 0;
     return (usable ? shared_memory : fs::temp_directory_path()) /
-           ("archipelago." + std::to_string(::getpid()));
+           ("archipelago." + host_name() + '.' + std::to_string(::getpid()));
   }
   fs::path host_file() const { return path_ / "hosts"; }
 
  private:
+  // Of this host's launchers that were killed.
+  void remove_left_behind() const {
+    std::error_code error;  // another user's
+    for (const auto& entry : fs::directory_iterator(path_.parent_path(), error)) {
+      if (entry.path().stem() != path_.stem()) continue;
+      const int pid = std::atoi(entry.path().extension().c_str() + 1);
+      if (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH) fs::remove_all(entry.path(), error);
+    }
+  }
+
   fs::path path_;
 };
 

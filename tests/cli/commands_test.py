@@ -1,0 +1,118 @@
+"""The program as a user calls it: help, versions, and one line with the right exit code for whatever is
+wrong on the command line, in a file or in the environment."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["TEST_PROGRAM"]
+DONE, USAGE, CONFIGURATION = 0, 64, 78
+
+
+def run(*arguments, **environment):
+    inherited = {name: value for name, value in os.environ.items()
+                 if not name.startswith("ARCHIPELAGO_")}
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, env={**inherited, **environment})
+
+
+class Commands(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="archipelago-cli-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def assert_refused(self, code, words, *arguments, **environment):
+        result = run(*arguments, **environment)
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertEqual(result.stdout, "")
+        self.assertRegex(result.stderr, r"\Aarchipelago: [^\n]+\n\Z")
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+    def launch(self, *options):
+        return ("launch", "--", "--out", self.folder / "run", "--data.path", "x.h5", *options)
+
+    def ini(self, text):
+        path = self.folder / "bad.ini"
+        path.write_text(text)
+        return path
+
+    def test_help_of_every_command(self):
+        listed = run("--help")
+        self.assertEqual(listed.returncode, DONE)
+        commands = re.findall(r"^  ([a-z]+)  ", listed.stdout, re.MULTILINE)
+        self.assertIn("train", commands)
+        self.assertIn("launch", commands)
+        for command in commands:
+            result = run(command, "--help")
+            self.assertEqual((result.returncode, result.stderr), (DONE, ""), command)
+            self.assertIn(f"archipelago {command}", result.stdout)
+
+    def test_version_names_the_libraries(self):
+        result = run("--version")
+        self.assertEqual(result.returncode, DONE)
+        self.assertRegex(result.stdout, r"\Aarchipelago \d+\.\d+\.\d+ \(.+\)\n")
+        for word in ("MPI: Open MPI v5", "HDF5: 1.", "Boost: "):
+            self.assertIn(word, result.stdout)
+
+    def test_wrong_command_lines(self):
+        self.assert_refused(USAGE, ["--help"])
+        self.assert_refused(USAGE, ["'lunch'", "launch"], "lunch")
+        self.assert_refused(USAGE, ["--learner", "--learners"], "launch", "--learner", "3")
+        self.assert_refused(USAGE, ["'stray'"], "launch", "stray")
+        self.assert_refused(USAGE, ["--out"], "launch", "--", "--data.path", "x.h5")
+        self.assert_refused(USAGE, ["--data.path"], "launch", "--", "--out", "run")
+        self.assert_refused(USAGE, ["--out"], "train")
+        self.assert_refused(USAGE, ["--sync.quorom", "--sync.quorum"],
+                            *self.launch("--sync.quorom", "1"))
+        self.assert_refused(USAGE, ["--train.lr", "-1", "above 0"], *self.launch("--train.lr=-1"))
+        self.assert_refused(USAGE, ["--sync.learners", "twice"], "launch", "--learners", "3",
+                            *self.launch("--sync.learners", "3")[1:])
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_wrong_files(self):
+        bad = self.ini("[sync]\nlearners = 3\nquorom = 1\n")
+        self.assert_refused(CONFIGURATION, [f"{bad}, line 3", "sync.quorum"],
+                            *self.launch("--config", bad))
+        bad = self.ini("[train]\nlr = fast\n")
+        self.assert_refused(CONFIGURATION, [f"{bad}, line 2", "fast"],
+                            *self.launch("--config", bad))
+        missing = self.folder / "missing.ini"
+        self.assert_refused(CONFIGURATION, [str(missing)], *self.launch("--config", missing))
+        self.assert_refused(CONFIGURATION, ["sync.quorum (4)", "sync.suspect (40)"],
+                            *self.launch("--sync.quorum", "4", "--sync.suspect", "40"))
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_wrong_environment(self):
+        self.assert_refused(CONFIGURATION, ["ARCHIPELAGO_SYNC_QUOROM", "ARCHIPELAGO_SYNC_QUORUM"],
+                            *self.launch(), ARCHIPELAGO_SYNC_QUOROM="1")
+
+    def test_print_shows_the_whole_job(self):
+        result = run("launch", "--learners", "2", "--print", "--json",
+                     *self.launch("--sync.spares", "2")[1:], ARCHIPELAGO_TRAIN_BATCH="32")
+        self.assertEqual(result.returncode, DONE, result.stderr)
+        plan = json.loads(result.stdout)
+        self.assertEqual(plan["world"], 5)
+        command = plan["command"]
+        self.assertEqual(command[command.index("-n") + 1], "5")
+        for option in ("--sync.learners=2", "--sync.spares=2", "--train.batch=32",
+                       f"--out={self.folder}/run"):
+            self.assertIn(option, command)
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_output_that_cannot_be_written(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([PROGRAM, "--help"], stdout=full, stderr=subprocess.PIPE,
+                                    text=True)
+        self.assertEqual(result.returncode, CONFIGURATION)
+        self.assertRegex(result.stderr, r"\Aarchipelago: [^\n]+\n\Z")
+
+
+if __name__ == "__main__":
+    unittest.main()
