@@ -3,14 +3,12 @@
 torch_step.py eager|compiled layers width heads context vocabulary batch threads
 """
 
-import pathlib
 import resource
 import sys
 import time
 
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/model"))
 from torch_gpt import Gpt
 
 

@@ -65,6 +65,10 @@ void Vit::next_logits(std::span<const std::int32_t>, std::span<float>) {
 }
 
 void Vit::check(const Batch& batch) const {
+  if (batch.images.empty()) {
+    throw Error(ExitCode::configuration,
+                "model.kind vit needs images, and the data file holds text; use gpt or moe");
+  }
   const std::int64_t numbers = config_.image_channels * config_.image * config_.image;
   if (batch.batch < 1 || batch.batch > max_batch_ ||
       batch.images.size() != static_cast<std::size_t>(batch.batch * numbers) ||

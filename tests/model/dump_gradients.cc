@@ -3,6 +3,7 @@
 //
 //   dump_gradients OUT kind layers width heads context vocabulary batch threads
 
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <iostream>
@@ -56,6 +57,7 @@ int main(int argc, char** argv) {
   config.heads = std::stol(argv[5]);
   config.context = std::stol(argv[6]);
   config.vocabulary = std::stol(argv[7]);
+  if (config.kind == "vit") config.image = std::lround(std::sqrt(config.context)) * config.patch;
   const std::int64_t batch = std::stol(argv[8]);
   const auto network = model::make_model(config, batch, std::stoi(argv[9]));
 
@@ -63,21 +65,36 @@ int main(int argc, char** argv) {
   network->initialize(1);
   Random random(2);
   for (float& value : network->parameters()) value += static_cast<float>(0.02 * random.normal());
-  std::vector<std::int32_t> inputs;
-  std::vector<std::int32_t> targets;
-  for (std::int64_t i = 0; i < batch * config.context; ++i) {
-    const auto bound = static_cast<std::uint64_t>(config.vocabulary);
-    inputs.push_back(static_cast<std::int32_t>(random.below(bound)));
-    targets.push_back(i % 7 == 3 ? -1 : static_cast<std::int32_t>(random.below(bound)));
-  }
-  const float loss = network->forward_backward({batch, inputs, targets});
+  const auto label = [&] {
+    return static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(config.vocabulary)));
+  };
+  const bool vit = config.kind == "vit";
+  std::vector<std::int32_t> inputs(vit ? 0 : batch * config.context);
+  std::vector<std::int32_t> targets(vit ? batch : batch * config.context);
+  std::vector<float> images(vit ? batch * config.image_channels * config.image * config.image : 0);
+  for (std::int32_t& input : inputs) input = label();
+  for (std::int32_t& target : targets) target = label();
+  for (std::size_t i = 3; i < targets.size(); i += 7) targets[i] = -1;
+  for (float& pixel : images) pixel = static_cast<float>(random.normal());
+  const float loss = network->forward_backward({batch, inputs, targets, images});
 
   SafetensorsWriter file;
   file.describe({{"kind", config.kind},
                  {"layers", std::to_string(config.layers)},
-                 {"heads", std::to_string(config.heads)}});
-  file.add<std::int32_t>("inputs", "I32", {batch, config.context}, inputs);
-  file.add<std::int32_t>("targets", "I32", {batch, config.context}, targets);
+                 {"heads", std::to_string(config.heads)},
+                 {"patch", std::to_string(config.patch)},
+                 {"experts", std::to_string(config.experts)},
+                 {"experts_per_token", std::to_string(config.experts_per_token)},
+                 {"balance_loss", std::to_string(config.balance_loss)},
+                 {"router_z_loss", std::to_string(config.router_z_loss)}});
+  const std::int64_t per_sequence = vit ? 1 : config.context;
+  file.add<std::int32_t>("targets", "I32", {batch, per_sequence}, targets);
+  if (vit) {
+    file.add<float>("images", "F32", {batch, config.image_channels, config.image, config.image},
+                    images);
+  } else {
+    file.add<std::int32_t>("inputs", "I32", {batch, config.context}, inputs);
+  }
   file.add<float>("loss", "F32", {1}, {&loss, 1});
   for (const model::TensorInfo& tensor : network->tensors()) {
     const auto part = [&](std::span<float> all) { return all.subspan(tensor.offset, tensor.size); };

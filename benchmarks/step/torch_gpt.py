@@ -42,16 +42,3 @@ class Gpt(nn.Module):
             x = block(x)
         logits = F.linear(self.ln_f(x), self.wte.weight)
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
-
-    def named_like_hugging_face(self):
-        """(name, parameter, whether Hugging Face stores its transpose) of each tensor."""
-        inside = {
-            "c_attn": "attn.c_attn",
-            "attn_proj": "attn.c_proj",
-            "c_fc": "mlp.c_fc",
-            "mlp_proj": "mlp.c_proj",
-        }
-        for name, parameter in self.named_parameters():
-            parts = name.split(".")
-            transposed = len(parts) == 4 and parts[2] in inside and parts[3] == "weight"
-            yield ".".join(inside.get(part, part) for part in parts), parameter, transposed
