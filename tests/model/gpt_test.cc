@@ -1,5 +1,8 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "core/error.h"
 #include "model_test.h"
@@ -106,6 +109,35 @@ TEST(Gpt, ActivationsGrowWithTheBatchAndStaySmall) {
   EXPECT_GT(two, config.layers * per_layer);
   EXPECT_LT(two, (config.layers + 2) * per_layer);
 }
+
+#if !defined(__SANITIZE_ADDRESS__)
+std::int64_t resident_bytes() {
+  std::int64_t size = 0;
+  std::int64_t resident = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// What activation_bytes leaves out (scratch of kernels and library) is small.
+TEST(Gpt, ResidentMemoryIsParametersGradientsMomentsAndActivations) {
+  config::Model config;
+  config.width = 384;
+  config.heads = 6;
+  config.vocabulary = 256;
+  constexpr std::int64_t kBatch = 8;
+  const std::int64_t before = resident_bytes();
+  const auto model = make_model(config, kBatch, 1);
+  const Example tokens(config, kBatch);
+  AdamW optimizer(model->tensors(), config::Train{});
+  model->forward_backward(tokens.batch(kBatch));
+  optimizer.step(model->parameters(), model->gradients(), 1e-3);
+  const auto needed = static_cast<double>(4 * 4 * model->parameters().size()) +
+                      static_cast<double>(model->activation_bytes(kBatch));
+  const auto used = static_cast<double>(resident_bytes() - before);
+  EXPECT_GT(used, 0.9 * needed);
+  EXPECT_LT(used, 1.2 * needed);
+}
+#endif
 
 }  // namespace
 }  // namespace archipelago::model
