@@ -138,11 +138,20 @@ std::vector<Fault> Chaos::due(double seconds, const std::vector<sync::LearnerVie
     const auto victim = choose_victim(entry, learners);
     if (!victim) continue;
     const PlannedFault& planned = entry.planned;
+    if (planned.kind == FaultKind::kill) {
+      killed_[*victim] = learners[static_cast<std::size_t>(*victim)].incarnation;
+    }
     faults.push_back({planned.kind, *victim, planned.rank, planned.seconds, planned.factor});
     ++entry.done;
     if (planned.every) entry.next = seconds + entry.random.exponential(*planned.every);
   }
   return faults;
+}
+
+bool Chaos::can_be_hit(const std::vector<sync::LearnerView>& learners, int learner) const {
+  const auto& view = learners[static_cast<std::size_t>(learner)];
+  const auto killed = killed_.find(learner);
+  return alive(view) && (killed == killed_.end() || killed->second != view.incarnation);
 }
 
 bool Chaos::is_due(const Entry& entry, double seconds,
@@ -158,17 +167,16 @@ bool Chaos::is_due(const Entry& entry, double seconds,
 std::optional<int> Chaos::choose_victim(Entry& entry,
                                         const std::vector<sync::LearnerView>& learners) {
   const int count = static_cast<int>(learners.size());
-  const auto lives = [&](int i) { return alive(learners[static_cast<std::size_t>(i)]); };
   if (entry.planned.victim == PlannedFault::Victim::given) {
     const int learner = entry.planned.learner;
-    return learner < count && lives(learner) ? std::optional(learner) : std::nullopt;
+    return learner < count && can_be_hit(learners, learner) ? std::optional(learner) : std::nullopt;
   }
   const int first = entry.planned.victim == PlannedFault::Victim::turn
                         ? entry.victims % count
                         : static_cast<int>(entry.random.below(static_cast<std::uint64_t>(count)));
   for (int i = 0; i < count; ++i) {
     const int learner = (first + i) % count;
-    if (!lives(learner)) continue;
+    if (!can_be_hit(learners, learner)) continue;
     ++entry.victims;
     return learner;
   }

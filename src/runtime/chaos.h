@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,7 +56,8 @@ class Chaos {
  public:
   explicit Chaos(std::vector<PlannedFault> plan);
 
-  // `seconds` since the first round. A fault whose victim does not live now waits until it does.
+  // `seconds` since the first round. A fault whose victim does not live now waits until it does; a
+  // life is killed once.
   std::vector<Fault> due(double seconds, const std::vector<sync::LearnerView>& learners);
 
  private:
@@ -67,11 +69,13 @@ class Chaos {
     int victims = 0;  // chosen so far, for `turn`
   };
 
+  bool can_be_hit(const std::vector<sync::LearnerView>& learners, int learner) const;
   bool is_due(const Entry& entry, double seconds,
               const std::vector<sync::LearnerView>& learners) const;
   std::optional<int> choose_victim(Entry& entry, const std::vector<sync::LearnerView>& learners);
 
   std::vector<Entry> entries_;
+  std::map<int, int> killed_;  // learner -> its last life that was killed
 };
 
 }  // namespace archipelago::runtime

@@ -1,0 +1,225 @@
+#include "runtime/communication.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/runtime/fake_link.h"
+
+namespace archipelago::runtime {
+namespace {
+
+using link::DownKind;
+
+// Waits until `condition` holds; the test's own time limit ends it otherwise.
+template <typename Condition>
+void wait_until(const Condition& condition) {
+  while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+link::DownHeader header_of(DownKind kind) {
+  link::DownHeader header;
+  header.kind = kind;
+  return header;
+}
+
+link::DownHeader assign(int learner, int incarnation) {
+  link::DownHeader header = header_of(DownKind::assign);
+  header.learner = learner;
+  header.incarnation = incarnation;
+  return header;
+}
+
+link::DownHeader about(DownKind kind, int fragment, std::int32_t version, std::int64_t round = 0) {
+  link::DownHeader header = header_of(kind);
+  header.fragment = fragment;
+  header.version = version;
+  header.round = round;
+  return header;
+}
+
+link::FragmentHeader fragment_of(std::int64_t round) {
+  link::FragmentHeader header;
+  header.round = round;
+  return header;
+}
+
+// A leader with a pair to the syncer and to one standby.
+class CommunicationTest : public testing::Test {
+ protected:
+  CommunicationTest() {
+    std::vector<std::unique_ptr<link::LeaderEnd>> ends;
+    for (FakeLeaderEnd** end : {&syncer_, &standby_}) {
+      auto fake = std::make_unique<FakeLeaderEnd>();
+      *end = fake.get();
+      ends.push_back(std::move(fake));
+    }
+    communication_ = std::make_unique<Communication>(
+        std::move(ends), [this](const link::DownHeader& fault) { inflicted_.push_back(fault); });
+  }
+
+  // Until the communication thread has taken all that the fake had said.
+  static void wait_for_polls(const FakeLeaderEnd& end) {
+    const int polls = end.polls();
+    wait_until([&] { return end.polls() >= polls + 2; });
+  }
+
+  FakeLeaderEnd* syncer_ = nullptr;
+  FakeLeaderEnd* standby_ = nullptr;
+  std::vector<link::DownHeader> inflicted_;
+  std::unique_ptr<Communication> communication_;
+};
+
+TEST_F(CommunicationTest, TakesWhatWasSaid) {
+  syncer_->say(assign(2, 5));
+  syncer_->say(about(DownKind::fragment, 1, 7), {1, 2});
+  syncer_->say(about(DownKind::ask, 1, 7, 40));
+  syncer_->say(header_of(DownKind::pause));
+  syncer_->say(header_of(DownKind::finish));
+  wait_for_polls(*syncer_);
+  const Inbox inbox = communication_->take();
+  ASSERT_TRUE(inbox.order);
+  EXPECT_EQ(inbox.order->learner, 2);
+  EXPECT_EQ(inbox.order->incarnation, 5);
+  ASSERT_EQ(inbox.fragments.size(), 1U);
+  EXPECT_EQ(inbox.fragments.at(1).values, (link::Values{1, 2}));
+  ASSERT_EQ(inbox.asks.size(), 1U);
+  EXPECT_EQ(inbox.asks[0].round, 40);
+  EXPECT_TRUE(inbox.pause);
+  EXPECT_TRUE(inbox.finish);
+  EXPECT_FALSE(inbox.syncer_lost);
+
+  const Inbox next = communication_->take();
+  EXPECT_FALSE(next.order || next.finish || next.pause);
+  EXPECT_TRUE(next.fragments.empty() && next.asks.empty());
+}
+
+TEST_F(CommunicationTest, AnOrderEndsWhatWasMeantForTheLifeBefore) {
+  syncer_->say(about(DownKind::fragment, 0, 1), {1});
+  syncer_->say(about(DownKind::ask, 1, 1, 9));
+  syncer_->say(header_of(DownKind::pause));
+  syncer_->say(assign(1, 2));
+  syncer_->say(about(DownKind::fragment, 3, 4), {4});
+  wait_for_polls(*syncer_);
+  const Inbox inbox = communication_->take();
+  EXPECT_EQ(inbox.fragments.size(), 1U);
+  EXPECT_EQ(inbox.fragments.count(3), 1U);
+  EXPECT_TRUE(inbox.asks.empty());
+  EXPECT_FALSE(inbox.pause);
+}
+
+TEST_F(CommunicationTest, OnlyTheNewestOfAFragmentStays) {
+  syncer_->say(about(DownKind::fragment, 0, 1), {1});
+  syncer_->say(about(DownKind::fragment, 0, 2), {2});
+  wait_for_polls(*syncer_);
+  const Inbox inbox = communication_->take();
+  EXPECT_EQ(inbox.fragments.at(0).header.version, 2);
+  EXPECT_EQ(inbox.fragments.at(0).values, (link::Values{2}));
+}
+
+TEST_F(CommunicationTest, RemembersEachOpenRound) {
+  for (int round = 1; round <= 5; ++round) syncer_->say(about(DownKind::ask, round, 0, round));
+  syncer_->say(about(DownKind::fragment, 4, 1), {1});  // round 4 is over
+  wait_for_polls(*syncer_);
+  std::vector<std::int64_t> rounds;
+  for (const auto& ask : communication_->take().asks) rounds.push_back(ask.round);
+  EXPECT_EQ(rounds, (std::vector<std::int64_t>{5, 3, 2, 1}));
+}
+
+TEST_F(CommunicationTest, TheLastPostedReportGoesUp) {
+  EXPECT_TRUE(syncer_->reports().empty());
+  link::Report report;
+  for (int step = 1; step <= 50; ++step) {
+    report.step = step;
+    communication_->post(report);
+  }
+  communication_->flush(60);
+  ASSERT_FALSE(syncer_->reports().empty());
+  EXPECT_EQ(syncer_->reports().back().step, 50);
+  EXPECT_TRUE(standby_->reports().empty());
+}
+
+TEST_F(CommunicationTest, TheReportIsRepeatedAsAHeartbeat) {
+  communication_->post({});
+  wait_until([&] { return syncer_->reports().size() >= 3; });
+}
+
+TEST_F(CommunicationTest, FragmentsWaitForAFreeSlotAndKeepTheirOrder) {
+  for (int round = 1; round <= 2; ++round) {
+    ASSERT_TRUE(communication_->can_stage());
+    link::Values values = communication_->take_buffer(3);
+    values.assign(3, static_cast<float>(round));
+    communication_->stage(fragment_of(round), std::move(values));
+  }
+  wait_until([&] { return syncer_->fragments().size() == 2; });
+  for (int round = 3; round <= 4; ++round) communication_->stage(fragment_of(round), {0});
+  EXPECT_FALSE(communication_->can_stage()) << "no slot is free, two wait";
+  wait_for_polls(*syncer_);
+  EXPECT_EQ(syncer_->fragments().size(), 2U);
+  syncer_->give_slots(2);
+  wait_until([&] { return syncer_->fragments().size() == 4; });
+  const auto sent = syncer_->fragments();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(sent[static_cast<std::size_t>(i)].header.round, i + 1);
+  EXPECT_EQ(sent[1].values, (link::Values{2, 2, 2}));
+}
+
+TEST_F(CommunicationTest, KillsAndStopsAreInflictedSlownessIsForTheComputeThread) {
+  link::DownHeader fault = header_of(DownKind::fault);
+  fault.fault_rank = 3;
+  syncer_->say(fault);
+  fault.factor = 10;
+  syncer_->say(fault);
+  wait_for_polls(*syncer_);
+  const Inbox inbox = communication_->take();
+  ASSERT_EQ(inbox.faults.size(), 1U);
+  EXPECT_EQ(inbox.faults[0].factor, 10);
+  communication_->stop();
+  ASSERT_EQ(inflicted_.size(), 1U);
+  EXPECT_EQ(inflicted_[0].fault_rank, 3);
+}
+
+TEST_F(CommunicationTest, TurnsToTheStandbyWhenTheSyncerDies) {
+  link::Report report;
+  report.step = 7;
+  communication_->post(report);
+  communication_->flush(60);
+  syncer_->say(about(DownKind::ask, 0, 0, 1));
+  wait_for_polls(*syncer_);
+  syncer_->die();
+  wait_until([&] { return !standby_->reports().empty(); });
+  EXPECT_EQ(standby_->reports().front().step, 7);
+  const Inbox inbox = communication_->take();
+  EXPECT_FALSE(inbox.syncer_lost);
+  EXPECT_TRUE(inbox.asks.empty()) << "its successor asks again";
+
+  communication_->stage(fragment_of(1), {1});
+  wait_until([&] { return !standby_->fragments().empty(); });
+  EXPECT_TRUE(syncer_->fragments().empty());
+}
+
+TEST_F(CommunicationTest, WhatAnOlderTermSaysIsDropped) {
+  standby_->say(header_of(DownKind::turn));
+  wait_for_polls(*standby_);
+  syncer_->say(assign(0, 9));
+  wait_for_polls(*syncer_);
+  EXPECT_FALSE(communication_->take().order);
+  standby_->say(assign(1, 9));
+  wait_for_polls(*standby_);
+  EXPECT_EQ(communication_->take().order->learner, 1);
+}
+
+TEST_F(CommunicationTest, NoSyncerIsLeftWhenAllAreDead) {
+  standby_->die();
+  const int polls = standby_->polls();
+  wait_until([&] { return standby_->polls() > polls; });
+  EXPECT_FALSE(communication_->take().syncer_lost);
+  syncer_->die();
+  wait_until([&] { return communication_->take().syncer_lost; });
+  EXPECT_TRUE(communication_->take().syncer_lost) << "for good";
+  communication_->post({});
+  communication_->flush(60);  // returns although nobody takes the report
+}
+
+}  // namespace
+}  // namespace archipelago::runtime

@@ -1,0 +1,77 @@
+#include "runtime/run_folder.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "core/error.h"
+
+namespace archipelago::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunFolderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "run_folder_test.XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    base_ = name;
+  }
+  void TearDown() override { fs::remove_all(base_); }
+
+  static std::string refusal(RunFolder& folder, bool resume) {
+    try {
+      folder.open_for_writing(resume);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::configuration);
+      return error.what();
+    }
+    ADD_FAILURE() << "not refused";
+    return "";
+  }
+
+  fs::path base_;
+};
+
+TEST_F(RunFolderTest, MakesItsFolders) {
+  RunFolder folder(base_ / "a" / "b");
+  folder.open_for_writing(false);
+  EXPECT_TRUE(fs::is_directory(base_ / "a" / "b" / "checkpoints"));
+  EXPECT_EQ(read_file(folder.lock()).rfind("pid " + std::to_string(::getpid()), 0), 0U);
+  EXPECT_FALSE(fs::exists(base_ / "a" / "b" / ".probe"));
+}
+
+TEST_F(RunFolderTest, RefusesAnEarlierRunUnlessResumed) {
+  std::ofstream(base_ / "metrics.jsonl") << "{}\n";
+  RunFolder folder(base_);
+  EXPECT_NE(refusal(folder, false).find("--resume"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder.lock()));
+  folder.open_for_writing(true);
+}
+
+TEST_F(RunFolderTest, RefusesASecondRunAndNamesTheFirst) {
+  RunFolder first(base_);
+  first.open_for_writing(false);
+  RunFolder second(base_);
+  const std::string what = refusal(second, true);
+  EXPECT_NE(what.find("pid " + std::to_string(::getpid())), std::string::npos);
+  EXPECT_NE(what.find("another run uses it"), std::string::npos);
+}
+
+TEST_F(RunFolderTest, IsFreeAgainWhenTheFirstHasGone) {
+  { RunFolder(base_).open_for_writing(false); }
+  RunFolder second(base_);
+  second.open_for_writing(true);
+}
+
+TEST_F(RunFolderTest, RefusesWhatIsNoFolder) {
+  std::ofstream(base_ / "file") << "text\n";
+  RunFolder folder(base_ / "file");
+  EXPECT_NE(refusal(folder, false).find((base_ / "file").string()), std::string::npos);
+  EXPECT_EQ(read_file(base_ / "file"), "text\n");
+}
+
+}  // namespace
+}  // namespace archipelago::runtime

@@ -1,0 +1,65 @@
+#include "runtime/run_statistics.h"
+
+#include <gtest/gtest.h>
+
+namespace archipelago::runtime {
+namespace {
+
+constexpr std::int64_t kBatchTokens = 100;
+
+link::Report report(int learner, double step_seconds) {
+  link::Report report;
+  report.learner = learner;
+  report.step_seconds = step_seconds;
+  return report;
+}
+
+TEST(RunStatisticsTest, StartsWithTheFirstStep) {
+  RunStatistics statistics(kBatchTokens);
+  EXPECT_FALSE(statistics.started());
+  EXPECT_EQ(statistics.seconds(50), 0);
+  statistics.add_step(report(0, 0.5), 100);
+  EXPECT_TRUE(statistics.started());
+  EXPECT_DOUBLE_EQ(statistics.seconds(110), 10.5) << "the first step's own time counts";
+}
+
+TEST(RunStatisticsTest, BlockedFractionIsOverAllLives) {
+  RunStatistics statistics(kBatchTokens);
+  EXPECT_EQ(statistics.blocked_fraction({}), 0);
+  link::Report dead = report(0, 0.1);
+  dead.blocked_seconds = 1;
+  dead.busy_seconds = 40;
+  statistics.end_life(dead);
+  link::Report living = report(1, 0.1);
+  living.blocked_seconds = 2;
+  living.busy_seconds = 60;
+  EXPECT_DOUBLE_EQ(statistics.blocked_fraction({living}), 3.0 / 100);
+}
+
+TEST(RunStatisticsTest, GoodputComparesWithLearnersThatNeverBreakOff) {
+  RunStatistics statistics(kBatchTokens);
+  EXPECT_EQ(statistics.goodput(0, 10, 2, {}), 0);
+  statistics.add_step(report(0, 0.5), 0.5 + 1000);
+  // 20 s; learner 0 trains 40 steps of 0.5 s, learner 1 dies after 10 steps in 5 s.
+  link::Report dead = report(1, 0.5);
+  dead.busy_seconds = 5;
+  dead.life_steps = 10;
+  statistics.end_life(dead);
+  link::Report living = report(0, 0.5);
+  living.busy_seconds = 20;
+  living.life_steps = 40;
+  EXPECT_DOUBLE_EQ(statistics.goodput(50 * kBatchTokens, 1020, 2, {living}), 50.0 / 80);
+}
+
+TEST(RunStatisticsTest, LargestResidentMemoryStays) {
+  RunStatistics statistics(kBatchTokens);
+  for (const std::int64_t bytes : {10, 30, 20}) {
+    link::Report one = report(0, 1);
+    one.resident_bytes = bytes;
+    statistics.add_step(one, 1);
+  }
+  EXPECT_EQ(statistics.largest_resident_bytes(), 30);
+}
+
+}  // namespace
+}  // namespace archipelago::runtime
