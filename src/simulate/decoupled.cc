@@ -66,7 +66,7 @@ class Driver {
   void publish(const sync::Publish& action);
   void schedule_report(int learner, Nanoseconds after, bool at_once = false);
   void report(const Item& item);
-  void plan_deaths(int site);
+  void plan_death(int site);
   Nanoseconds jitter(const Site& site);
   Outcome outcome();
 
@@ -130,7 +130,7 @@ Driver::Driver(const Scenario& scenario, std::uint64_t seed, Reports reports,
     island_of_site_.push_back(number);
     site_of_island_.push_back(number);
     push({0, 0, Item::Kind::ready, number, 0, 0, {}});
-    plan_deaths(number);
+    plan_death(number);
   }
   players_.resize(learners);
   if (scenario.link.gbps > 0) {
@@ -186,21 +186,17 @@ void Driver::happen(const Item& item) {
       site_of_island_.push_back(site);
       const Nanoseconds back = sites_[site].stretch_after(now_).begin;
       push({back, 0, Item::Kind::ready, island_of_site_[site], 0, 0, {}});
+      plan_death(site);
       tell(sync::IslandLost{island, "failed"});
       break;
     }
   }
 }
 
-// Plans the loss of the site's island at the end of the stretch in which it dies.
-void Driver::plan_deaths(int site) {
-  if (scenario_.failure.domain_chips == 0) return;
-  Nanoseconds time = 0;
-  while (time <= end_) {
-    const Stretch& stretch = sites_[site].stretch_after(time);
-    time = stretch.end;
-    if (stretch.dies && time <= end_) push({time, 0, Item::Kind::lost, site, 0, 0, {}});
-  }
+// Plans the loss of the site's island.
+void Driver::plan_death(int site) {
+  const Nanoseconds death = sites_[site].next_death(now_, end_);
+  if (death <= end_) push({death, 0, Item::Kind::lost, site, 0, 0, {}});
 }
 
 void Driver::tell(const sync::Event& event) {

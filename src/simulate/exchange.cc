@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "simulate/distributions.h"
 
@@ -10,16 +11,18 @@ namespace {
 
 constexpr int kGridPoints = 50;
 
-// One exchange of `gigabits` in `buckets` that become ready over the backward pass of the step that
-// begins at `begin`. Returns when the link, free from `link_free` on, has sent all of it.
-double send(const Exchange& x, double gigabits, double buckets, double begin, double link_free,
-            double gbps) {
-  const double bucket_seconds = gigabits / buckets / gbps;
-  const double first = begin + x.step_seconds / 3;
-  const double spacing = x.step_seconds * 2 / 3 / buckets;
+// One exchange of `gigabits` in equal buckets, the first at layer `first` and each `stride` layers
+// on, in a step that begins at `begin`: backward goes through the layers from the last to the
+// first. Returns when the link, free from `link_free` on, has sent all of it.
+double send(const Exchange& x, double gigabits, int first, int stride, double begin,
+            double link_free, double gbps) {
+  const int layers = static_cast<int>(x.buckets);
+  const int buckets = (layers - first + stride - 1) / stride;
   double free = link_free;
-  for (int bucket = 1; bucket <= static_cast<int>(buckets); ++bucket) {
-    free = std::max(free, first + spacing * bucket) + bucket_seconds;
+  for (int bucket = buckets - 1; bucket >= 0; --bucket) {
+    const int behind = layers - (first + bucket * stride);  // layers that backward has done by then
+    const double ready = begin + x.step_seconds * (1 + 2.0 * behind / layers) / 3;
+    free = std::max(free, ready) + gigabits / buckets / gbps;
   }
   return free;
 }
@@ -36,8 +39,10 @@ double utilisation(const Exchange& x, double gbps) {
   const bool every_step = x.method == Method::data_parallel || x.method == Method::elastic;
   const double parts = streaming ? x.fragments : 1;
   const double period = every_step ? 1 : x.interval / parts;
-  const double buckets = std::max(1.0, std::round(x.buckets / parts));
   const double overlap = streaming ? x.overlap : 0;
+  // A fragment's layers lie as far apart as there are fragments (the paper's strided pattern).
+  const auto strides = static_cast<std::int64_t>(std::min(parts, x.buckets));
+  std::int64_t exchanges = 0;
   double now = 0;
   double link_free = 0;
   double next = period - 1;  // the step that sends next
@@ -45,7 +50,9 @@ double utilisation(const Exchange& x, double gbps) {
   double deadline_step = -1;
   for (int step = 0; step < x.steps; ++step) {
     if (step >= next) {
-      pending = send(x, factor * model / parts, buckets, now, link_free, gbps);
+      pending = send(x, factor * model / parts, static_cast<int>(exchanges % strides),
+                     static_cast<int>(strides), now, link_free, gbps);
+      ++exchanges;
       link_free = pending;
       deadline_step = step + overlap;
       next += period;

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "simulate/bandwidth.h"
 #include "simulate/decoupled.h"
-#include "simulate/exchange.h"
 #include "simulate/summary.h"
 
 namespace archipelago::simulate {
@@ -14,30 +14,16 @@ namespace {
 // Link speed at which an exchange takes no time worth counting.
 constexpr double kNoLimit = 1e9;
 
-Exchange exchange_of(const Scenario& scenario, Method method) {
-  Exchange exchange;
-  exchange.method = method;
-  exchange.parameters = scenario.model.parameters;
-  exchange.bits = scenario.model.bits;
-  exchange.step_seconds = scenario.train.step_seconds;
-  exchange.learners = std::max<double>(2, static_cast<double>(scenario.sync.learners));
-  exchange.interval = scenario.sync.interval;
-  exchange.fragments = static_cast<double>(scenario.sync.fragments);
-  exchange.overlap = scenario.sync.overlap;
-  exchange.buckets = scenario.model.layers;
-  return exchange;
-}
-
 double link_utilisation(const Scenario& scenario, Method method) {
   const double gbps = scenario.link.gbps > 0 ? scenario.link.gbps : kNoLimit;
   return utilisation(exchange_of(scenario, method), gbps);
 }
 
-void set_traffic(const Scenario& scenario, double exchanges, double parts, Outcome& outcome) {
+void set_traffic(const Scenario& scenario, double bits, double exchanges, double parts,
+                 Outcome& outcome) {
   const double learners = static_cast<double>(scenario.sync.learners);
   const double factor = 2 * (1 - 1 / std::max(2.0, learners));
-  outcome.bytes = 2 * exchanges * learners * factor * scenario.model.parameters *
-                  scenario.model.bits / 8 / parts;
+  outcome.bytes = 2 * exchanges * learners * factor * scenario.model.parameters * bits / 8 / parts;
   outcome.gbps = outcome.bytes * 8e-9 / (scenario.train.days * 86400) / learners;
 }
 
@@ -54,8 +40,9 @@ Outcome simulate_synchronous(Scenario scenario, bool elastic, std::uint64_t seed
   Outcome outcome;
   set_rates(asked, times, static_cast<double>(times.tokens), outcome);
   outcome.utilisation *= share;
-  set_traffic(asked, times.training * static_cast<double>(end) * 1e-9 / scenario.train.step_seconds,
-              1, outcome);
+  set_traffic(asked, asked.model.gradient_bits,
+              times.training * static_cast<double>(end) * 1e-9 / scenario.train.step_seconds, 1,
+              outcome);
   return outcome;
 }
 
@@ -114,7 +101,7 @@ Outcome simulate_barriers(const Scenario& scenario, Method method, std::uint64_t
   outcome.availability = outcome.utilisation;
   outcome.rounds = static_cast<double>(blocks);
   outcome.contributors = learners;
-  set_traffic(scenario, static_cast<double>(blocks), parts, outcome);
+  set_traffic(scenario, scenario.model.bits, static_cast<double>(blocks), parts, outcome);
   return outcome;
 }
 

@@ -81,6 +81,8 @@ std::vector<config::Option> model_and_link_options(Model& m, Link& l) {
   return {
       positive("model.parameters", m.parameters, 1e16, "parameters"),
       positive("model.bits", m.bits, 64, "bits of an element on the wire"),
+      positive("model.gradient_bits", m.gradient_bits, 64,
+               "bits of an element of data-parallel's gradients"),
       positive("model.layers", m.layers, 1e5, "layers: buckets of an exchange"),
       real("link.gbps", l.gbps, 0, 1e9, "Gbit/s of a learner's link; 0: no limit"),
       real("link.latency", l.latency, 0, 1e4, "seconds"),

@@ -39,8 +39,8 @@ struct Restart {
   double down = 18.5;
   double up = 16;
   double up_wait = 80;
-  double rigid_down = 63;  // data-parallel without elasticity: the job starts again
-  double rigid_up = 25;
+  double rigid_down = 64;  // data-parallel without elasticity: the job starts again
+  double rigid_up = 35;
   double join = 30;  // a lost learner's new life: checkpoint read, ranks up
 };
 
@@ -54,8 +54,9 @@ struct Train {
 
 struct Model {
   double parameters = 1e9;
-  double bits = 16;    // of an element on the wire
-  double layers = 24;  // gradient buckets of data-parallel
+  double bits = 16;           // of an element on the wire between learners
+  double gradient_bits = 16;  // of an element of data-parallel gradients
+  double layers = 24;         // gradient buckets of data-parallel
 };
 
 struct Link {

@@ -63,7 +63,9 @@ Site::Site(const Scenario& scenario, const SiteSettings& settings,
   }
   const double domain = scenario.failure.domain_chips;
   domain_is_site_ = domain >= chips;
-  domain_slices_ = std::max<std::int64_t>(std::llround(domain / scenario.cluster.slice), 1);
+  if (domain > 0) {
+    domain_slices_ = std::max<std::int64_t>(std::llround(domain / scenario.cluster.slice), 1);
+  }
   const auto domain_number =
       domain_is_site_ ? static_cast<std::uint64_t>(settings.first_chip / domain) : 0;
   domain_random_ =
@@ -170,6 +172,7 @@ void Site::extend() {
       stretch.dies = true;
       stalled_until = now_ + 1e-9 * static_cast<double>(change.slices);
     } else if (change.kind == Change::Kind::loss && change.slices > 0) {
+      stretch.dies = settings_.elastic && available_ == 0;
       stalled_until = now_ + down;
     } else if (change.kind == Change::Kind::gain && !waiting_until_) {
       waiting_until_ = now_ + restart.up_wait;
@@ -177,7 +180,8 @@ void Site::extend() {
       stalled_until = now_ + up;
     }
   }
-  stretch.end = to_nanoseconds(now_);
+  // The last one has no end.
+  stretch.end = now_ < kLongest ? to_nanoseconds(now_) : std::numeric_limits<Nanoseconds>::max();
   stretches_.push_back(stretch);
   // What happens during the stall is taken in at its end.
   waiting_until_ = stalled_until;
@@ -227,6 +231,17 @@ Boundary Site::done_by(Nanoseconds time) {
 
 Nanoseconds Site::last_boundary(const Stretch& stretch) const {
   return stretch.begin + (stretch.end - stretch.begin) / settings_.step * settings_.step;
+}
+
+Nanoseconds Site::next_death(Nanoseconds time, Nanoseconds limit) {
+  constexpr std::int64_t kMany = 64;  // slices that do not all fail at once by chance
+  const bool mortal = domain_slices_ > 0 || settings_.slices < kMany;
+  while (mortal && time <= limit) {
+    const Stretch& stretch = stretch_after(time);
+    if (stretch.dies) return stretch.end;
+    time = stretch.end;
+  }
+  return limit + 1;
 }
 
 void Site::forget(Nanoseconds time) {

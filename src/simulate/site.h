@@ -71,6 +71,10 @@ class Site {
   // The last end of a step in the stretch; its begin where it holds none.
   Nanoseconds last_boundary(const Stretch& stretch) const;
 
+  // When the site dies next after `time`, or a time after `limit`. Looks ahead only where sites of
+  // this scenario can die.
+  Nanoseconds next_death(Nanoseconds time, Nanoseconds limit);
+
   // Nothing before `time` will be asked for.
   void forget(Nanoseconds time);
 

@@ -42,15 +42,11 @@ SiteTimes times_of(std::vector<Site> sites, Nanoseconds end) {
     capacity += stretch.capacity * static_cast<double>(last - stretch.begin);
     available += std::max<Nanoseconds>(last - std::max(stretch.begin, covered), 0);
     covered = std::max(covered, last);
-    if (last == end) times.tokens += site.done_by(end).tokens;
+    if (last == end) continue;
     site.forget(stretch.begin);
-    const Nanoseconds next = site.stretch_after(stretch.end).begin;
-    if (next < end) {
-      queue.push({next, number});
-    } else if (last < end) {
-      times.tokens += site.done_by(end).tokens;
-    }
+    queue.push({site.stretch_after(stretch.end).begin, number});
   }
+  for (Site& site : sites) times.tokens += site.done_by(end).tokens;
   const double all = static_cast<double>(end) * static_cast<double>(sites.size());
   times.training = training / all;
   times.capacity = training > 0 ? capacity / training : 0;
