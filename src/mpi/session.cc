@@ -35,7 +35,10 @@ bool fault_tolerance_enabled() {
 
 Session::Session() {
   int provided = MPI_THREAD_SINGLE;
-  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "starting MPI");
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
+    log_error("MPI did not start");
+    die_visibly();  // mpirun ends the whole job when a rank that was spawned exits now
+  }
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "setting the error handler");
   check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "setting the error handler");
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "asking for the rank");

@@ -21,6 +21,8 @@ struct MemberWire {
   std::int64_t pid;
 };
 
+constexpr int kFailures = 5;  // in a row
+
 // On the merged communicator the syncer is rank 0, the new island's ranks follow.
 constexpr int kSyncer = 0;
 constexpr int kLeader = 1;
@@ -86,19 +88,34 @@ std::vector<Refill::NewIsland> Refill::take() {
   return std::exchange(arrived_, {});
 }
 
-void Refill::run() try {
+void Refill::run() {
   std::unique_lock lock(mutex_);
+  int failures = 0;
   for (;;) {
     changed_.wait(lock, [this] { return wanted_ > 0 || stopping_; });
     if (stopping_) return;
-    --wanted_;
     lock.unlock();
-    NewIsland island = spawn();
+    auto island = try_to_spawn();
     lock.lock();
-    arrived_.push_back(std::move(island));
+    if (!island) {
+      if (++failures < kFailures) continue;
+      log_warning("no more spares are started in this job");
+      return;
+    }
+    failures = 0;
+    --wanted_;
+    arrived_.push_back(std::move(*island));
   }
-} catch (const std::exception& error) {
-  log_warning(std::string("no more spares can be started in this job: ") + error.what());
+}
+
+// Ranks that die meanwhile, whoever they are, can make a spawn fail.
+std::optional<Refill::NewIsland> Refill::try_to_spawn() {
+  try {
+    return spawn();
+  } catch (const std::exception& error) {
+    log_warning(std::string("a new spare did not start: ") + error.what());
+    return std::nullopt;
+  }
 }
 
 Refill::NewIsland Refill::spawn() {
@@ -109,6 +126,9 @@ Refill::NewIsland Refill::spawn() {
   MPI_Info info = MPI_INFO_NULL;
   mpi::check(MPI_Info_create(&info), "starting a new island");
   mpi::check(MPI_Info_set(info, "bind_to", "none"), "starting a new island");
+  // Else a new rank that can't get through its MPI_Init ends the whole job.
+  mpi::check(MPI_Info_set(info, "mpi_initial_errhandler", "mpi_errors_return"),
+             "starting a new island");
   MPI_Comm intercomm = MPI_COMM_NULL;
   const int code = MPI_Comm_spawn(program.c_str(), arguments, config_.sync.ranks_per_learner, info,
                                   0, MPI_COMM_SELF, &intercomm, MPI_ERRCODES_IGNORE);

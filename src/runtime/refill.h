@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -43,6 +44,7 @@ class Refill {
 
  private:
   void run();
+  std::optional<NewIsland> try_to_spawn();
   NewIsland spawn();
 
   const config::RunConfig& config_;

@@ -26,7 +26,7 @@ def plan():
 
 # Of a process of a tiny model, beyond which it leaks: the windows of twenty dead are far smaller.
 GROWN_KIB = 24 << 10
-GROWN_DESCRIPTORS = 8
+GROWN_DESCRIPTORS = 8 + 2 * REFILL * KILLS
 
 
 def resident_kib(pid):
