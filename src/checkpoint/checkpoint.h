@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/file.h"
 #include "model/model.h"
 
 namespace archipelago::checkpoint {
@@ -59,6 +62,34 @@ void save(const std::filesystem::path& folder, const Learner& state, int keep);
 
 // The same under any name; removes nothing.
 void save_as(const std::filesystem::path& file, const Global& state);
+
+// A learner's large arrays where they are, flat in the order of its tensors.
+struct LearnerArrays {
+  std::span<const float> parameters;
+  std::span<const float> adam_m;
+  std::span<const float> adam_v;
+};
+
+// A learner's checkpoint in two steps, so that only the first holds up training and neither needs a
+// second copy of the arrays in memory.
+class LearnerFile {
+ public:
+  // Copies the arrays into the file's memory; the vectors of `state` are not looked at. Throws
+  // std::system_error, e.g. when the disk is full.
+  LearnerFile(const std::filesystem::path& folder, const Learner& state,
+              const LearnerArrays& arrays);
+
+  // Flushes the file, gives it its name, removes all but the newest `keep` of this learner. May run
+  // on another thread. Throws std::system_error.
+  void write(int keep);
+
+ private:
+  std::filesystem::path folder_;
+  int learner_;
+  std::int64_t step_;
+  std::unique_ptr<MappedFile> output_;
+  std::size_t size_ = 0;
+};
 
 // Reads one file. Throws Error(bad_data) naming the file and what is wrong with it: missing,
 // truncated, a dataset whose checksum fails, foreign, incomplete.

@@ -32,15 +32,14 @@ void read_exactly(std::ifstream& file, std::span<char> bytes, const std::filesys
 }  // namespace
 
 // XXH3-64 of blocks of 1 MiB, each seeded by the sum before it, so that a reader needs one block.
-void seal(hdf5::Image& image) {
+std::string seal_of(std::span<const std::byte> file) {
   std::uint64_t sum = 0;
-  for (auto rest = image.bytes(); !rest.empty();) {
+  for (auto rest = file; !rest.empty();) {
     const auto block = rest.first(std::min(rest.size(), kBlockBytes));
     sum = checksum(block, sum);
     rest = rest.subspan(block.size());
   }
-  const std::string text = seal_text(sum);
-  image.append(std::as_bytes(std::span(text)));
+  return seal_text(sum);
 }
 
 Seal check_seal(const std::filesystem::path& path) {

@@ -1,5 +1,8 @@
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <ctime>
+#include <system_error>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/layout.h"
@@ -52,8 +55,9 @@ void write_tensors(hid_t file, const char* group_path, const Common& common,
 }
 
 // Groups "clock" and "config" and the parameters.
-void write_common(hid_t file, const hdf5::Group& clock, const Common& common) {
-  write_tensors(file, kParameters, common, common.parameters);
+void write_common(hid_t file, const hdf5::Group& clock, const Common& common,
+                  std::span<const float> parameters) {
+  write_tensors(file, kParameters, common, parameters);
   hdf5::write_dataset<std::int32_t>(clock.get(), "version", common.versions);
   const hdf5::Group config = hdf5::create_group(file, "config");
   for (const auto& [name, value] : common.config) {
@@ -61,15 +65,16 @@ void write_common(hid_t file, const hdf5::Group& clock, const Common& common) {
   }
 }
 
-hdf5::Image image_of(const Global& state) {
-  hdf5::ImageFile image;
+std::size_t build(const Global& state, MappedFile& output) {
+  const hdf5::LibraryLock lock;
+  hdf5::ImageFile image(output);
   const hid_t file = image.id();
   write_header(file, kGlobalKind);
   hdf5::write_number<std::int64_t>(file, "round", state.round);
   hdf5::write_number<std::int64_t>(file, "tokens", state.tokens);
   {
     const hdf5::Group clock = hdf5::create_group(file, "clock");
-    write_common(file, clock, state.common);
+    write_common(file, clock, state.common, state.common.parameters);
     hdf5::write_dataset<std::int32_t>(clock.get(), "incarnation", state.incarnations);
     const auto learners = static_cast<std::int64_t>(state.incarnations.size());
     const auto fragments = static_cast<std::int64_t>(state.common.versions.size());
@@ -82,8 +87,9 @@ hdf5::Image image_of(const Global& state) {
   return std::move(image).finish();
 }
 
-hdf5::Image image_of(const Learner& state) {
-  hdf5::ImageFile image;
+std::size_t build(const Learner& state, const LearnerArrays& arrays, MappedFile& output) {
+  const hdf5::LibraryLock lock;
+  hdf5::ImageFile image(output);
   const hid_t file = image.id();
   write_header(file, kLearnerKind);
   hdf5::write_number<std::int32_t>(file, "learner", state.learner);
@@ -94,27 +100,40 @@ hdf5::Image image_of(const Learner& state) {
   hdf5::write_number<std::uint64_t>(file, "random_state", state.random_state);
   {
     const hdf5::Group clock = hdf5::create_group(file, "clock");
-    write_common(file, clock, state.common);
+    write_common(file, clock, state.common, arrays.parameters);
     hdf5::write_dataset<std::int64_t>(clock.get(), "steps_since", state.steps_since);
     hdf5::write_dataset<std::int64_t>(clock.get(), "tokens_since", state.tokens_since);
     const hdf5::Group data = hdf5::create_group(file, "data");
     hdf5::write_dataset<std::int64_t>(data.get(), "cursor", std::array{state.cursor});
     const hdf5::Group inner = hdf5::create_group(file, "inner");
-    write_tensors(file, kAdamM, state.common, state.adam_m);
-    write_tensors(file, kAdamV, state.common, state.adam_v);
+    write_tensors(file, kAdamM, state.common, arrays.adam_m);
+    write_tensors(file, kAdamV, state.common, arrays.adam_v);
   }
   hdf5::write_flag(file, "complete", true);
   return std::move(image).finish();
 }
 
-template <class State>
-void write_state(const std::filesystem::path& file, const State& state) {
-  hdf5::Image image = [&state] {
-    const hdf5::LibraryLock lock;
-    return image_of(state);
-  }();
-  seal(image);
-  write_file(file, image.bytes(), Durability::flushed);
+std::size_t capacity_for(const Common& common, std::size_t arrays) {
+  constexpr std::size_t kOtherDatasets = 8;
+  std::int64_t elements = 0;
+  for (const auto& tensor : common.tensors) elements += tensor.size;
+  return hdf5::image_capacity(static_cast<std::size_t>(elements) * sizeof(float) * arrays,
+                              common.tensors.size() * arrays + kOtherDatasets);
+}
+
+// Puts the seal behind the first `size` bytes and gives the file its name.
+void seal_and_commit(MappedFile& output, std::size_t size) {
+  const std::string seal = seal_of({output.data(), size});
+  if (!output.reserve(size + seal.size())) {
+    throw std::system_error(errno, std::generic_category(), "cannot seal a checkpoint");
+  }
+  std::memcpy(output.data() + size, seal.data(), seal.size());
+  output.commit(size + seal.size(), Durability::flushed);
+}
+
+void write_global(const std::filesystem::path& file, const Global& state) {
+  MappedFile output(file, capacity_for(state.common, 2));
+  seal_and_commit(output, build(state, output));
 }
 
 void prepare_folder(const std::filesystem::path& folder) {
@@ -124,18 +143,30 @@ void prepare_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-void save_as(const std::filesystem::path& file, const Global& state) { write_state(file, state); }
+void save_as(const std::filesystem::path& file, const Global& state) { write_global(file, state); }
 
 void save(const std::filesystem::path& folder, const Global& state, int keep) {
   prepare_folder(folder);
-  write_state(folder / global_name(state.round), state);
+  write_global(folder / global_name(state.round), state);
   remove_older(list_global(folder), state.round, keep);
 }
 
 void save(const std::filesystem::path& folder, const Learner& state, int keep) {
+  LearnerFile(folder, state, {state.common.parameters, state.adam_m, state.adam_v}).write(keep);
+}
+
+LearnerFile::LearnerFile(const std::filesystem::path& folder, const Learner& state,
+                         const LearnerArrays& arrays)
+    : folder_(folder), learner_(state.learner), step_(state.step) {
   prepare_folder(folder);
-  write_state(folder / learner_name(state.learner, state.step), state);
-  remove_older(list_learner(folder, state.learner), state.step, keep);
+  output_ = std::make_unique<MappedFile>(folder / learner_name(learner_, step_),
+                                         capacity_for(state.common, 3));
+  size_ = build(state, arrays, *output_);
+}
+
+void LearnerFile::write(int keep) {
+  seal_and_commit(*output_, size_);
+  remove_older(list_learner(folder_, learner_), step_, keep);
 }
 
 }  // namespace archipelago::checkpoint

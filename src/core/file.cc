@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -135,6 +136,57 @@ void write_file(const std::filesystem::path& path, std::span<const std::byte> by
 
 void write_file(const std::filesystem::path& path, std::string_view text, Durability durability) {
   write_file(path, std::as_bytes(std::span(text)), durability);
+}
+
+MappedFile::MappedFile(std::filesystem::path path, std::size_t capacity)
+    : path_(std::move(path)),
+      temporary_(temporary_name(path_)),
+      file_(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  if (!file_.valid()) fail("cannot create", temporary_);
+  if (!reserve(capacity)) {
+    const int reason = errno;
+    ::unlink(temporary_.c_str());
+    errno = reason;
+    fail("cannot take " + std::to_string(capacity) + " bytes for", path_);
+  }
+}
+
+MappedFile::~MappedFile() {
+  unmap();
+  if (!committed_) ::unlink(temporary_.c_str());
+}
+
+bool MappedFile::reserve(std::size_t capacity) noexcept {
+  if (capacity <= capacity_) return true;
+  const int error = ::posix_fallocate(file_.get(), 0, static_cast<off_t>(capacity));
+  if (error != 0) {
+    errno = error;
+    return false;
+  }
+  void* mapped = data_ == nullptr
+                     ? ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0)
+                     : ::mremap(data_, capacity_, capacity, MREMAP_MAYMOVE);
+  if (mapped == MAP_FAILED) return false;
+  data_ = static_cast<std::byte*>(mapped);
+  capacity_ = capacity;
+  return true;
+}
+
+void MappedFile::unmap() noexcept {
+  if (data_ != nullptr) ::munmap(data_, capacity_);
+  data_ = nullptr;
+}
+
+void MappedFile::commit(std::size_t size, Durability durability) {
+  unmap();
+  if (::ftruncate(file_.get(), static_cast<off_t>(size)) != 0) fail("cannot cut", temporary_);
+  if (durability == Durability::flushed && ::fsync(file_.get()) != 0) {
+    fail("cannot flush", temporary_);
+  }
+  if (::close(file_.release()) != 0) fail("cannot close", temporary_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename to", path_);
+  committed_ = true;
+  if (durability == Durability::flushed) flush_folder(path_.parent_path());
 }
 
 void remove_stale_temporaries(const std::filesystem::path& folder) {

@@ -37,6 +37,38 @@ void write_file(const std::filesystem::path& path, std::span<const std::byte> by
                 Durability durability);
 void write_file(const std::filesystem::path& path, std::string_view text, Durability durability);
 
+// A file that is built through a mapping of its memory and takes its name only when it is complete,
+// like write_file() does. Its room on the disk is taken before anything is written, and its pages
+// are the disk's cache, not this process's own memory.
+class MappedFile {
+ public:
+  // Reserves `capacity` bytes. Throws std::system_error naming the path, e.g. when the disk is
+  // full.
+  MappedFile(std::filesystem::path path, std::size_t capacity);
+  ~MappedFile();  // removes what was not committed
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t capacity() const { return capacity_; }
+
+  // Makes room for so many bytes, which may move data(). False when the disk has none.
+  bool reserve(std::size_t capacity) noexcept;
+
+  // Cuts the file to `size`, flushes it when asked, gives it its name. May run on another thread.
+  void commit(std::size_t size, Durability durability);
+
+ private:
+  void unmap() noexcept;
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  FileDescriptor file_;
+  std::byte* data_ = nullptr;
+  std::size_t capacity_ = 0;
+  bool committed_ = false;
+};
+
 // Removes temporary files that write_file() left in `folder` in processes of this host that are
 // dead (killed while writing), once they are a minute old. What can't be removed stays.
 void remove_stale_temporaries(const std::filesystem::path& folder);

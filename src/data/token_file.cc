@@ -98,7 +98,12 @@ std::uint64_t digest_tokens(std::int64_t vocabulary, std::span<const std::uint16
 
 void write_token_file(const std::filesystem::path& path, const TokenFile& tokens) {
   const hdf5::LibraryLock lock;
-  hdf5::ImageFile image;
+  constexpr std::size_t kDatasets = 16;
+  const std::size_t data_bytes =
+      (tokens.train.size() + tokens.validation.size()) * sizeof(std::uint16_t) +
+      tokens.merges.size() * sizeof(tokens.merges[0]);
+  MappedFile output(path, hdf5::image_capacity(data_bytes, kDatasets));
+  hdf5::ImageFile image(output);
   const hid_t file = image.id();
   hdf5::write_attribute(file, "format", kTokenFormat);
   hdf5::write_attribute(file, "format_version", kTokenFormatVersion);
@@ -112,8 +117,7 @@ void write_token_file(const std::filesystem::path& path, const TokenFile& tokens
   write_merges(file, tokens);
   hdf5::write_attribute(file, "digest",
                         to_hex(digest_tokens(tokens.vocabulary, tokens.train, tokens.validation)));
-  const hdf5::Image bytes = std::move(image).finish();
-  write_file(path, bytes.bytes(), Durability::flushed);
+  output.commit(std::move(image).finish(), Durability::flushed);
 }
 
 TokenFile read_token_file(const std::filesystem::path& path) {

@@ -1,42 +1,40 @@
 #include "hdf5/file.h"
 
 #include <algorithm>
-#include <cstring>
-#include <new>
 
 namespace archipelago::hdf5 {
 namespace {
 
-// The core driver grows its memory by this many bytes; large blocks are remapped, not copied.
-constexpr std::size_t kGrowth = std::size_t{4} << 20;
+// The core driver grows its memory by this many bytes.
+constexpr std::size_t kGrowth = std::size_t{1} << 20;
 
-// HDF5's core driver frees the file's memory through this when the file is closed; `udata` is the
-// Image that keeps it instead. Its size is known only to the file, see stored_size().
-herr_t keep_memory(void* memory, H5FD_file_image_op_t, void* udata) {
-  *static_cast<Image*>(udata) = Image(static_cast<std::byte*>(memory), 0);
-  return 0;
+// HDF5's core driver takes its memory through these; `udata` is the MappedFile.
+void* resize_memory(void*, size_t size, H5FD_file_image_op_t, void* udata) {
+  auto* output = static_cast<MappedFile*>(udata);
+  return output->reserve(size) ? output->data() : nullptr;
 }
+void* take_memory(size_t size, H5FD_file_image_op_t operation, void* udata) {
+  return resize_memory(nullptr, size, operation, udata);
+}
+herr_t keep_memory(void*, H5FD_file_image_op_t, void*) { return 0; }
 
-// The Image outlives the file's property lists, which therefore share it.
+// The MappedFile outlives the file's property lists, which therefore share it.
 void* share(void* udata) { return udata; }
 herr_t unshare(void*) { return 0; }
 
-PropertyList image_access(Image& image) {
+File create_image_file(MappedFile& output) {
   PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "create a file access list");
   check(H5Pset_fapl_core(access.get(), kGrowth, false), "choose HDF5's core driver");
   check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110),
         "choose HDF5's file format");
   H5FD_file_image_callbacks_t callbacks{};
+  callbacks.image_malloc = take_memory;
+  callbacks.image_realloc = resize_memory;
   callbacks.image_free = keep_memory;
   callbacks.udata_copy = share;
   callbacks.udata_free = unshare;
-  callbacks.udata = &image;
+  callbacks.udata = &output;
   check(H5Pset_file_image_callbacks(access.get(), &callbacks), "set HDF5's memory callbacks");
-  return access;
-}
-
-File create_image_file(Image& image) {
-  const PropertyList access = image_access(image);
   PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "create a file creation list");
   check(H5Pset_link_creation_order(creation.get(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED),
         "keep the order of members");
@@ -47,23 +45,19 @@ File create_image_file(Image& image) {
 
 }  // namespace
 
-void Image::append(std::span<const std::byte> bytes) {
-  void* larger = std::realloc(data_.get(), size_ + bytes.size());
-  if (larger == nullptr) throw std::bad_alloc();
-  (void)data_.release();
-  data_.reset(static_cast<std::byte*>(larger));
-  std::memcpy(data_.get() + size_, bytes.data(), bytes.size());
-  size_ += bytes.size();
-}
+ImageFile::ImageFile(MappedFile& output) : file_(create_image_file(output)) {}
 
-ImageFile::ImageFile() : image_(std::make_unique<Image>()), file_(create_image_file(*image_)) {}
-
-Image ImageFile::finish() && {
+std::size_t ImageFile::finish() && {
   check(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "flush an HDF5 file in memory");
   const ssize_t size = check(H5Fget_file_image(file_.get(), nullptr, 0), "measure an HDF5 file");
   file_.close("close an HDF5 file in memory");
-  image_->resize(static_cast<std::size_t>(size));
-  return std::move(*image_);
+  return static_cast<std::size_t>(size);
+}
+
+std::size_t image_capacity(std::size_t data_bytes, std::size_t datasets) {
+  constexpr std::size_t kDatasetBytes = std::size_t{8}
+                                        << 10;  // header, attributes, chunk index, padding
+  return data_bytes + data_bytes / 64 + datasets * kDatasetBytes + 2 * kGrowth;
 }
 
 File open_file(const std::filesystem::path& path) {

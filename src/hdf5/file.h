@@ -1,54 +1,34 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <filesystem>
-#include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "core/file.h"
 #include "hdf5/handle.h"
 
 namespace archipelago::hdf5 {
 
-// A complete HDF5 file in memory.
-class Image {
- public:
-  Image() = default;
-  // Takes over memory from malloc.
-  Image(std::byte* data, std::size_t size) : data_(data), size_(size) {}
-
-  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
-  void resize(std::size_t size) { size_ = size; }  // within the memory taken over
-  // Adds bytes after the end of the HDF5 file proper, which readers of HDF5 do not look at.
-  void append(std::span<const std::byte> bytes);
-
- private:
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
-  std::unique_ptr<std::byte, Free> data_;
-  std::size_t size_ = 0;
-};
-
-// An HDF5 file that is built in memory and never touches a disk: HDF5 1.10 crashes when it writes
-// to a full one. Written with checksums on all of HDF5's own structures (format 1.10 and later).
+// An HDF5 file that is built in mapped memory whose room on the disk is taken beforehand: HDF5 1.10
+// crashes when it writes to a full disk. Written with checksums on all of HDF5's own structures
+// (format 1.10 and later).
 class ImageFile {
  public:
-  ImageFile();
+  // `output`: its data() becomes the file's bytes; must outlive this.
+  explicit ImageFile(MappedFile& output);
 
   hid_t id() const { return file_.get(); }
 
-  // Closes the file and hands over its bytes without copying them. Every handle into the file must
-  // be closed before.
-  Image finish() &&;
+  // Closes the file and returns its size in bytes. Every handle into it must be closed before.
+  std::size_t finish() &&;
 
  private:
-  std::unique_ptr<Image>
-      image_;  // gets the driver's memory when the file is closed; outlives file_
   File file_;
 };
+
+// Room for a file with so many bytes of data in so many datasets.
+std::size_t image_capacity(std::size_t data_bytes, std::size_t datasets);
 
 // Opens for reading, without a lock: this project's files are complete when they get their name and
 // never change after.

@@ -27,6 +27,7 @@ struct ReportFields {
   double loss;
   double blocked_seconds;
   double busy_seconds;
+  double memory_ratio;
   std::int32_t phase;
   std::int32_t learner;
   std::int32_t incarnation;
@@ -86,6 +87,7 @@ std::vector<std::byte> encode_report(const MailboxLayout& layout, const Report& 
   fields.loss = report.loss;
   fields.blocked_seconds = report.blocked_seconds;
   fields.busy_seconds = report.busy_seconds;
+  fields.memory_ratio = report.memory_ratio;
   fields.phase = static_cast<std::int32_t>(report.phase);
   fields.learner = report.learner;
   fields.incarnation = report.incarnation;
@@ -123,6 +125,7 @@ std::optional<Report> MailboxReader::read_report() {
   report.loss = fields.loss;
   report.blocked_seconds = fields.blocked_seconds;
   report.busy_seconds = fields.busy_seconds;
+  report.memory_ratio = fields.memory_ratio;
   report.resident_bytes = fields.resident_bytes;
   report.life_steps = fields.life_steps;
   report.held.resize(static_cast<std::size_t>(layout_.fragments()));

@@ -32,6 +32,7 @@ struct Report {
   std::int64_t life_steps = 0;      // inner steps of this life
   double blocked_seconds = 0;       // time the inner steps waited for the exchange, this life
   double busy_seconds = 0;          // time since this life's first step
+  double memory_ratio = 0;          // resident because of the model, against the sum of its parts
   std::int64_t resident_bytes = 0;  // of the leader's process
   std::vector<std::int32_t> held;   // (P) version held of each fragment, -1: none
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "kernels/kernels.h"
 #include "model/model.h"
@@ -51,6 +52,13 @@ double AdamW::step(std::span<float> parameters, std::span<float> gradients, doub
                     step, tensor.size);
   }
   return norm;
+}
+
+void AdamW::restore(std::vector<float> first_moment, std::vector<float> second_moment,
+                    std::int64_t steps) {
+  first_moment_ = std::move(first_moment);
+  second_moment_ = std::move(second_moment);
+  steps_ = steps;
 }
 
 std::span<float> AdamW::first_moment() { return first_moment_; }

@@ -100,6 +100,10 @@ class AdamW {
   std::int64_t steps() const;        // t, for the bias correction
   void set_steps(std::int64_t steps);
 
+  // Takes over moments of the parameters' layout and t, as a checkpoint left them.
+  void restore(std::vector<float> first_moment, std::vector<float> second_moment,
+               std::int64_t steps);
+
  private:
   config::Train settings_;
   std::vector<TensorInfo> tensors_;

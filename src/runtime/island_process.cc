@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "core/log.h"
@@ -29,7 +30,8 @@ IslandProcess::IslandProcess(const Setup& setup, const data::TokenDataset& datas
       dataset_(dataset),
       folder_(folder),
       island_(island),
-      communication_(communication) {
+      communication_(communication),
+      memory_before_(resident_bytes()) {
   if (communication_ != nullptr) writer_ = std::make_unique<CheckpointWriter>();
 }
 
@@ -142,14 +144,24 @@ void IslandProcess::receive_fragments(const Plan& plan) {
   report_changed_ = true;
 }
 
+// Of this learner's own last checkpoint, else of the newest of any other.
+std::optional<checkpoint::Learner> IslandProcess::saved_moments(int learner) const {
+  auto saved = checkpoint::newest_learner(folder_.checkpoints(), learner);
+  if (!saved) saved = checkpoint::newest_learner(folder_.checkpoints(), -1);
+  const auto parameters = static_cast<std::size_t>(setup_.parameters);
+  if (saved && saved->adam_m.size() != parameters) saved.reset();
+  if (saved) saved->common.parameters = {};
+  return saved;
+}
+
 void IslandProcess::begin(const Plan& plan) {
+  if (writer_) writer_->finish();
+  // Read before the model is made, and without the parameters, so that there is never more in
+  // memory than while training.
+  auto saved = saved_moments(plan.learner);
   if (!state_) {
     state_ = std::make_unique<LearnerState>(setup_, dataset_, island_.rank(), island_.size());
   }
-  if (writer_) writer_->finish();
-  // The moments of this learner's own last checkpoint, else of the newest of any other.
-  auto saved = checkpoint::newest_learner(folder_.checkpoints(), plan.learner);
-  if (!saved) saved = checkpoint::newest_learner(folder_.checkpoints(), -1);
   state_->begin(plan.learner, plan.incarnation, plan.tokens, saved ? &*saved : nullptr);
   phase_ = link::Phase::playing;
   step_seconds_ = 0;
@@ -265,30 +277,39 @@ void IslandProcess::post_report() {
   report.blocked_seconds = blocked_seconds_;
   report.busy_seconds = life_started_ == 0 ? 0 : now_seconds() - life_started_;
   report.resident_bytes = resident_bytes();
+  if (state_) {
+    report.memory_ratio = memory_ratio(state_->memory(), memory_before_, report.resident_bytes);
+  }
   communication_->post(report);
 }
 
 void IslandProcess::checkpoint_if_due() {
   const auto every = setup_.config.checkpoint.learner_steps;
   if (every == 0 || state_->steps() == 0 || state_->steps() % every != 0 || writer_->busy()) return;
-  auto state = std::make_shared<checkpoint::Learner>(state_->checkpoint());
-  writer_->start("the checkpoint of learner " + std::to_string(state->learner),
-                 [state, folder = folder_.checkpoints(), keep = setup_.config.checkpoint.keep] {
-                   checkpoint::save(folder, *state, keep);
-                 });
+  start_checkpoint();
+}
+
+// What is written is copied now, between two steps; the disk is waited for elsewhere.
+void IslandProcess::start_checkpoint() {
+  const std::string what = "the checkpoint of learner " + std::to_string(state_->learner());
+  try {
+    auto file = std::make_shared<checkpoint::LearnerFile>(folder_.checkpoints(),
+                                                          state_->checkpoint(), state_->arrays());
+    writer_->start(what, [file, keep = setup_.config.checkpoint.keep] { file->write(keep); });
+  } catch (const std::system_error& error) {
+    log_warning("could not write " + what + "; training goes on: " + error.what());
+  }
 }
 
 void IslandProcess::save_checkpoint() {
   writer_->finish();
   if (!state_->holds_all()) return;  // nothing of its own yet
-  writer_->start("the last checkpoint of learner " + std::to_string(state_->learner()), [this] {
-    checkpoint::save(folder_.checkpoints(), state_->checkpoint(), setup_.config.checkpoint.keep);
-  });
+  start_checkpoint();
   writer_->finish();
 }
 
 void IslandProcess::log_memory() const {
-  log_info(memory_table(state_->memory(), resident_bytes()));
+  log_info(memory_table(state_->memory(), memory_before_, resident_bytes()));
 }
 
 }  // namespace archipelago::runtime

@@ -53,6 +53,7 @@ class IslandProcess {
   bool is_new_order(const Inbox& inbox) const;
   void share(Plan& plan);
   void receive_fragments(const Plan& plan);
+  std::optional<checkpoint::Learner> saved_moments(int learner) const;
   void begin(const Plan& plan);
   void rest();
   void step();
@@ -62,6 +63,7 @@ class IslandProcess {
   void remember_faults(const std::vector<link::DownHeader>& faults);
   void post_report();
   void checkpoint_if_due();
+  void start_checkpoint();
   void save_checkpoint();
   void log_memory() const;
 
@@ -70,6 +72,7 @@ class IslandProcess {
   const RunFolder& folder_;
   island::Island& island_;
   Communication* communication_;
+  std::int64_t memory_before_;  // resident bytes before the model was made
 
   std::unique_ptr<LearnerState> state_;  // made with the first life
   link::Phase phase_ = link::Phase::ready;

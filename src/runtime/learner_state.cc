@@ -1,6 +1,7 @@
 #include "runtime/learner_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fragment/partition.h"
 #include "runtime/machine_settings.h"
@@ -24,7 +25,7 @@ LearnerState::LearnerState(const Setup& setup, const data::TokenDataset& dataset
       tokens_since_(setup.fragments.size(), 0) {}
 
 void LearnerState::begin(int learner, int incarnation, std::int64_t tokens,
-                         const checkpoint::Learner* saved) {
+                         checkpoint::Learner* saved) {
   learner_ = learner;
   incarnation_ = incarnation;
   tokens_ = tokens;
@@ -36,13 +37,11 @@ void LearnerState::begin(int learner, int incarnation, std::int64_t tokens,
   std::fill(tokens_since_.begin(), tokens_since_.end(), 0);
   const auto gradients = model_->gradients();
   std::fill(gradients.begin(), gradients.end(), 0.0F);
-  const auto first = optimizer_.first_moment();
-  const auto second = optimizer_.second_moment();
   if (saved != nullptr) {
-    std::copy(saved->adam_m.begin(), saved->adam_m.end(), first.begin());
-    std::copy(saved->adam_v.begin(), saved->adam_v.end(), second.begin());
-    optimizer_.set_steps(saved->adam_steps);
+    optimizer_.restore(std::move(saved->adam_m), std::move(saved->adam_v), saved->adam_steps);
   } else {
+    const auto first = optimizer_.first_moment();
+    const auto second = optimizer_.second_moment();
     std::fill(first.begin(), first.end(), 0.0F);
     std::fill(second.begin(), second.end(), 0.0F);
     optimizer_.set_steps(0);
@@ -112,8 +111,6 @@ link::FragmentHeader LearnerState::header(int fragment, std::int64_t round) cons
 checkpoint::Learner LearnerState::checkpoint() const {
   checkpoint::Learner state;
   state.common.tensors = setup_.tensors;
-  const auto parameters = model_->parameters();
-  state.common.parameters.assign(parameters.begin(), parameters.end());
   state.common.fragment_of_tensor = setup_.fragment_of_tensor;
   state.common.versions = held_;
   state.common.config = config_map(setup_);
@@ -122,16 +119,15 @@ checkpoint::Learner LearnerState::checkpoint() const {
   state.step = steps_;
   state.tokens = tokens_;
   state.cursor = tokens_ / setup_.config.model.context;
-  auto& optimizer = const_cast<model::AdamW&>(optimizer_);  // spans of a const optimizer
-  const auto first = optimizer.first_moment();
-  const auto second = optimizer.second_moment();
   state.adam_steps = optimizer_.steps();
-  state.adam_m.assign(first.begin(), first.end());
-  state.adam_v.assign(second.begin(), second.end());
   state.random_state = setup_.config.train.seed;
   state.steps_since = steps_since_;
   state.tokens_since = tokens_since_;
   return state;
+}
+
+checkpoint::LearnerArrays LearnerState::arrays() {
+  return {model_->parameters(), optimizer_.first_moment(), optimizer_.second_moment()};
 }
 
 LearnerState::Memory LearnerState::memory() const {

@@ -23,8 +23,8 @@ class LearnerState {
   LearnerState(const Setup& setup, const data::TokenDataset& dataset, int rank, int ranks);
 
   // Starts a life of `learner`: no fragment is held, data goes on where `tokens` says, the moments
-  // come from `saved` (zeros without).
-  void begin(int learner, int incarnation, std::int64_t tokens, const checkpoint::Learner* saved);
+  // are taken out of `saved` (zeros without), which is of this model.
+  void begin(int learner, int incarnation, std::int64_t tokens, checkpoint::Learner* saved);
 
   // Overwrites a fragment by the global one; the moments stay.
   void receive(int fragment, std::int32_t version, std::span<const float> values);
@@ -43,7 +43,9 @@ class LearnerState {
   link::FragmentHeader header(int fragment, std::int64_t round) const;
   bool has_news(int fragment) const { return steps_since_[at(fragment)] > 0; }
 
+  // Everything of a checkpoint but the large arrays, and these where they are.
   checkpoint::Learner checkpoint() const;
+  checkpoint::LearnerArrays arrays();
 
   int learner() const { return learner_; }
   int incarnation() const { return incarnation_; }

@@ -27,12 +27,21 @@ std::int64_t resident_bytes() {
   return kib * 1024;
 }
 
-std::string memory_table(const LearnerState::Memory& memory, std::int64_t resident) {
+std::string memory_table(const LearnerState::Memory& memory, std::int64_t before,
+                         std::int64_t resident) {
+  char ratio[32];
+  std::snprintf(ratio, sizeof ratio, "%.2f", memory_ratio(memory, before, resident));
   return "memory in MiB: parameters " + mib(memory.parameters) + ", gradients " +
          mib(memory.gradients) + ", moments " + mib(memory.moments) + ", activations " +
          mib(memory.activations) + ", two fragments " + mib(memory.fragments) + ", together " +
-         mib(memory.total()) + "; token data " + mib(memory.data) + "; resident now " +
-         mib(resident);
+         mib(memory.total()) + "; before the model (program, MPI, token data " + mib(memory.data) +
+         ") " + mib(before) + "; resident now " + mib(resident) + ": the model's part is " + ratio +
+         " times its parts";
+}
+
+double memory_ratio(const LearnerState::Memory& memory, std::int64_t before,
+                    std::int64_t resident) {
+  return static_cast<double>(resident - before) / static_cast<double>(memory.total());
 }
 
 }  // namespace archipelago::runtime

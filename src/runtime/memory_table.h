@@ -11,7 +11,12 @@ namespace archipelago::runtime {
 // RssShmem of /proc/self/status); 0 where that cannot be read.
 std::int64_t resident_bytes();
 
-// One line: each part of a learner's memory in MiB, their sum, and what is resident.
-std::string memory_table(const LearnerState::Memory& memory, std::int64_t resident);
+// One line: each part of a learner's memory in MiB, their sum, what the process had before the
+// model was made, and what is resident now. Bytes.
+std::string memory_table(const LearnerState::Memory& memory, std::int64_t before,
+                         std::int64_t resident);
+
+// What the model has made resident, as a share of the sum of its parts.
+double memory_ratio(const LearnerState::Memory& memory, std::int64_t before, std::int64_t resident);
 
 }  // namespace archipelago::runtime

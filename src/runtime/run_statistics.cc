@@ -18,6 +18,7 @@ RunStatistics::Sums RunStatistics::with(const std::vector<link::Report>& living)
 
 void RunStatistics::add_step(const link::Report& report, double now) {
   if (!started()) first_step_ = now - report.step_seconds;
+  largest_memory_ratio_ = std::max(largest_memory_ratio_, report.memory_ratio);
   largest_resident_bytes_ = std::max(largest_resident_bytes_, report.resident_bytes);
 }
 

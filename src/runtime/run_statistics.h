@@ -33,6 +33,7 @@ class RunStatistics {
   double blocked_fraction(const std::vector<link::Report>& living) const;
 
   std::int64_t largest_resident_bytes() const { return largest_resident_bytes_; }
+  double largest_memory_ratio() const { return largest_memory_ratio_; }
 
  private:
   struct Sums {
@@ -49,6 +50,7 @@ class RunStatistics {
   double first_step_ = 0;
   Sums ended_;  // of lives that are over
   std::int64_t largest_resident_bytes_ = 0;
+  double largest_memory_ratio_ = 0;
 };
 
 }  // namespace archipelago::runtime

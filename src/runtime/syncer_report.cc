@@ -51,9 +51,12 @@ int SyncerProcess::conclude(double validation_loss) {
       {"bytes_down", link_.bytes_down()},
       {"syncer_max_gap_s", largest_gap_},
       {"refused", refused_ + link_.damaged()},
+      {"largest_memory_ratio", statistics_.largest_memory_ratio()},
       {"largest_resident_bytes", statistics_.largest_resident_bytes()},
       {"checkpoint_failures", writer_.failures()},
-      {"outcome", complete ? "complete" : "stopped"},
+      {"outcome", complete                                     ? "complete"
+                  : finish_->outcome == sync::Outcome::stopped ? "stopped"
+                                                               : "no_learners"},
       {"reason", finish_->reason},
       {"exit_code", exit_code}};
   record_.flush();

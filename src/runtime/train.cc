@@ -1,5 +1,7 @@
 #include "runtime/train.h"
 
+#include <malloc.h>
+
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -36,6 +38,11 @@ void write_failed_start(const RunFolder& folder, const Error& error) {
 }  // namespace
 
 int train(const config::RunConfig& config) {
+  // Buffers of fragments and checkpoints go back to the system when they are freed; glibc would
+  // keep ever larger ones for later.
+  constexpr int kReturnedBytes = 128 << 10;
+  ::mallopt(M_MMAP_THRESHOLD, kReturnedBytes);
+  ::mallopt(M_TRIM_THRESHOLD, kReturnedBytes);
   mpi::Session session;
   catch_stop_signals();
   // What goes wrong on this rank alone: others must see its end at once, and only a kill is sure to
