@@ -60,10 +60,11 @@ void read_merges(hid_t file, TokenFile& tokens) {
 }
 
 void require_format(hid_t file) {
-  if (!hdf5::has_attribute(file, "format") || hdf5::read_text(file, "format") != kTokenFormat) {
+  if (!hdf5::has_attribute(file, "format") ||
+      hdf5::read_fixed_text(file, "format") != kTokenFormat) {
     refuse("it is no token file of `archipelago prepare text`");
   }
-  const std::string version = hdf5::read_text(file, "format_version");
+  const std::string version = hdf5::read_fixed_text(file, "format_version");
   if (!version.starts_with("1.")) refuse("its format version " + version + " is not known here");
 }
 
@@ -77,11 +78,12 @@ TokenFile read_checked(hid_t file) {
   tokens.train = read_split(file, "train", tokens.vocabulary, tokens.train_bytes);
   tokens.validation = read_split(file, "validation", tokens.vocabulary, tokens.validation_bytes);
   read_merges(file, tokens);
-  tokens.provenance = {.source = hdf5::read_text(file, "source"),
-                       .licence = hdf5::read_text(file, "licence"),
-                       .text_digest = hdf5::read_text(file, "text_digest")};
+  tokens.provenance = {.source = hdf5::read_fixed_text(file, "source"),
+                       .licence = hdf5::read_fixed_text(file, "licence"),
+                       .text_digest = hdf5::read_fixed_text(file, "text_digest")};
   const std::uint64_t digest = digest_tokens(tokens.vocabulary, tokens.train, tokens.validation);
-  if (hdf5::has_attribute(file, "digest") && hdf5::read_text(file, "digest") != to_hex(digest)) {
+  if (hdf5::has_attribute(file, "digest") &&
+      hdf5::read_fixed_text(file, "digest") != to_hex(digest)) {
     refuse("its tokens do not match its attribute digest");
   }
   return tokens;
@@ -105,18 +107,18 @@ void write_token_file(const std::filesystem::path& path, const TokenFile& tokens
   MappedFile output(path, hdf5::image_capacity(data_bytes, kDatasets));
   hdf5::ImageFile image(output);
   const hid_t file = image.id();
-  hdf5::write_attribute(file, "format", kTokenFormat);
-  hdf5::write_attribute(file, "format_version", kTokenFormatVersion);
-  hdf5::write_attribute(file, "source", tokens.provenance.source);
-  hdf5::write_attribute(file, "licence", tokens.provenance.licence);
-  hdf5::write_attribute(file, "text_digest", tokens.provenance.text_digest);
-  hdf5::write_attribute(file, "tokenizer", tokens.merges.empty() ? "bytes" : "byte-level BPE");
+  hdf5::write_fixed_text(file, "format", kTokenFormat);
+  hdf5::write_fixed_text(file, "format_version", kTokenFormatVersion);
+  hdf5::write_fixed_text(file, "source", tokens.provenance.source);
+  hdf5::write_fixed_text(file, "licence", tokens.provenance.licence);
+  hdf5::write_fixed_text(file, "text_digest", tokens.provenance.text_digest);
+  hdf5::write_fixed_text(file, "tokenizer", tokens.merges.empty() ? "bytes" : "byte-level BPE");
   hdf5::write_number<std::int64_t>(file, "vocabulary", tokens.vocabulary);
   write_split(file, "train", tokens.train, tokens.train_bytes);
   write_split(file, "validation", tokens.validation, tokens.validation_bytes);
   write_merges(file, tokens);
-  hdf5::write_attribute(file, "digest",
-                        to_hex(digest_tokens(tokens.vocabulary, tokens.train, tokens.validation)));
+  hdf5::write_fixed_text(file, "digest",
+                         to_hex(digest_tokens(tokens.vocabulary, tokens.train, tokens.validation)));
   output.commit(std::move(image).finish(), Durability::flushed);
 }
 

@@ -5,9 +5,9 @@
 namespace archipelago::hdf5 {
 namespace {
 
-Datatype text_type() {
+Datatype text_type(std::size_t size) {
   Datatype type(H5Tcopy(H5T_C_S1), "make a text type");
-  check(H5Tset_size(type.get(), H5T_VARIABLE), "make a text type");
+  check(H5Tset_size(type.get(), size), "make a text type");
   check(H5Tset_cset(type.get(), H5T_CSET_UTF8), "make a text type");
   return type;
 }
@@ -30,16 +30,15 @@ void write_scalar(hid_t object, const std::string& name, const Datatype& type, c
   check(H5Awrite(attribute.get(), type.get(), value), doing);
 }
 
-std::string read_fixed_text(const Attribute& attribute, const Datatype& type,
-                            const std::string& doing) {
+std::string fixed_text(const Attribute& attribute, const Datatype& type, const std::string& doing) {
   std::string text(H5Tget_size(type.get()), '\0');
   check(H5Aread(attribute.get(), type.get(), text.data()), doing);
   text.resize(text.find_last_not_of('\0') + 1);
   return text;
 }
 
-std::string read_variable_text(const Attribute& attribute, const Datatype& type,
-                               const std::string& doing) {
+std::string variable_text(const Attribute& attribute, const Datatype& type,
+                          const std::string& doing) {
   char* memory = nullptr;
   check(H5Aread(attribute.get(), type.get(), &memory), doing);
   std::string text(memory == nullptr ? "" : memory);
@@ -52,7 +51,12 @@ std::string read_variable_text(const Attribute& attribute, const Datatype& type,
 void write_attribute(hid_t object, const std::string& name, std::string_view text) {
   const std::string terminated(text);
   const char* pointer = terminated.c_str();
-  write_scalar(object, name, text_type(), &pointer);
+  write_scalar(object, name, text_type(H5T_VARIABLE), &pointer);
+}
+
+void write_fixed_text(hid_t object, const std::string& name, std::string_view text) {
+  const std::string terminated(text);
+  write_scalar(object, name, text_type(terminated.size() + 1), terminated.c_str());
 }
 
 void write_flag(hid_t object, const std::string& name, bool value) {
@@ -81,8 +85,17 @@ std::string read_text(hid_t object, const std::string& name) {
   const Attribute attribute = open_scalar(object, name, H5T_STRING);
   const Datatype type(H5Aget_type(attribute.get()), doing);
   const bool variable = check(H5Tis_variable_str(type.get()), doing) > 0;
-  return variable ? read_variable_text(attribute, type, doing)
-                  : read_fixed_text(attribute, type, doing);
+  return variable ? variable_text(attribute, type, doing) : fixed_text(attribute, type, doing);
+}
+
+std::string read_fixed_text(hid_t object, const std::string& name) {
+  const std::string doing = "read attribute " + name;
+  const Attribute attribute = open_scalar(object, name, H5T_STRING);
+  const Datatype type(H5Aget_type(attribute.get()), doing);
+  if (check(H5Tis_variable_str(type.get()), doing) > 0) {
+    throw Failure("cannot " + doing + ": it is text of variable length, which nothing protects");
+  }
+  return fixed_text(attribute, type, doing);
 }
 
 bool read_flag(hid_t object, const std::string& name) {

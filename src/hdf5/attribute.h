@@ -24,10 +24,16 @@ void write_number(hid_t object, const std::string& name, T value) {
   check(H5Awrite(attribute.get(), memory_type<T>(), &value), doing);
 }
 
+// Text of fixed length (h5py: bytes). HDF5 keeps it where its own checksums cover it, while
+// variable-length text stands in a heap that has none and whose damage can hang HDF5 1.10 for ever:
+// the form for files that carry no checksum of their own.
+void write_fixed_text(hid_t object, const std::string& name, std::string_view text);
+
 bool has_attribute(hid_t object, const std::string& name);
 
 // Throw Failure where the attribute is missing, of another kind (text, flag, number) or no scalar.
 std::string read_text(hid_t object, const std::string& name);
+std::string read_fixed_text(hid_t object, const std::string& name);
 bool read_flag(hid_t object, const std::string& name);
 
 // Opens a scalar attribute of that type class (H5T_INTEGER, H5T_FLOAT ...).

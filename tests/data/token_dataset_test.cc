@@ -8,7 +8,10 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/random.h"
 #include "data/token_file.h"
+#include "hdf5/attribute.h"
+#include "hdf5/file.h"
 
 namespace archipelago::data {
 namespace {
@@ -110,6 +113,39 @@ TEST_F(TokenDatasetTest, BadFilesAreRefused) {
     write_file(path_, whole.substr(0, size), Durability::unflushed);
     EXPECT_NE(refusal(), "accepted") << size;
   }
+}
+
+// Whatever bit is damaged, the file is refused at once or its tokens are the right ones (the bit
+// was in unused space).
+TEST_F(TokenDatasetTest, NoFlippedBitGoesUnseen) {
+  write_token_file(path_, file_);
+  const std::string whole = read_file(path_);
+  Random random(2);
+  int refused = 0;
+  for (int i = 0; i < 500; ++i) {
+    std::string bytes = whole;
+    const std::size_t at = random.below(bytes.size());
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << random.below(8)));
+    write_file(path_, bytes, Durability::unflushed);
+    try {
+      const TokenFile read = read_token_file(path_);
+      EXPECT_EQ(read.train, file_.train) << "byte " << at;
+      EXPECT_EQ(read.validation, file_.validation) << "byte " << at;
+      EXPECT_EQ(read.provenance.source, file_.provenance.source) << "byte " << at;
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 250);
+}
+
+TEST_F(TokenDatasetTest, TextThatNothingProtectsIsRefused) {
+  MappedFile output(path_, 1 << 20);
+  const hdf5::LibraryLock lock;
+  hdf5::ImageFile image(output);
+  hdf5::write_attribute(image.id(), "format", kTokenFormat);
+  output.commit(std::move(image).finish(), Durability::unflushed);
+  EXPECT_NE(refusal().find("variable length"), std::string::npos) << refusal();
 }
 
 TEST_F(TokenDatasetTest, BatchHoldsTheWindowsOfItsShard) {

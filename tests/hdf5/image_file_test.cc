@@ -40,6 +40,8 @@ void write_example(const std::filesystem::path& path) {
   MappedFile output(path, image_capacity(0, 2));  // grows
   ImageFile image(output);
   write_attribute(image.id(), "text", "Grüße");
+  write_fixed_text(image.id(), "fixed text", "Grüße");
+  write_fixed_text(image.id(), "no text", "");
   write_flag(image.id(), "yes", true);
   write_number<std::uint64_t>(image.id(), "large", UINT64_MAX);
   write_number<double>(image.id(), "share", 0.1);
@@ -56,6 +58,10 @@ TEST_F(ImageFileTest, ReadsBackWhatWasWritten) {
   write_example(path_);
   const File file = open_file(path_);
   EXPECT_EQ(read_text(file.get(), "text"), "Grüße");
+  EXPECT_EQ(read_text(file.get(), "fixed text"), "Grüße");
+  EXPECT_EQ(read_fixed_text(file.get(), "fixed text"), "Grüße");
+  EXPECT_EQ(read_fixed_text(file.get(), "no text"), "");
+  EXPECT_THROW(read_fixed_text(file.get(), "text"), Failure);
   EXPECT_TRUE(read_flag(file.get(), "yes"));
   EXPECT_EQ(read_number<std::uint64_t>(file.get(), "large"), UINT64_MAX);
   EXPECT_EQ(read_number<double>(file.get(), "share"), 0.1);
