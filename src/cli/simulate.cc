@@ -1,8 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <thread>
 
@@ -12,7 +10,6 @@
 #include "simulate/bandwidth.h"
 #include "simulate/calibrate.h"
 #include "simulate/experiment.h"
-#include "simulate/methods.h"
 #include "simulate/optimize.h"
 #include "simulate/output.h"
 #include "simulate/scenario.h"
@@ -87,14 +84,8 @@ void show_progress(int done, int all) {
 }
 
 int predict_run(const Arguments& arguments) {
-  const std::string trace = (std::filesystem::temp_directory_path() /
-                             ("archipelago-" + std::to_string(getpid()) + ".csv"))
-                                .string();
-  const simulate::ObservedRun observed = simulate::observe_run(arguments.from, trace);
-  const simulate::Outcome predicted =
-      simulate::simulate(observed.scenario, simulate::Method::decoupled,
-                         static_cast<std::uint64_t>(arguments.scenario.seed));
-  std::filesystem::remove(trace);
+  const simulate::ObservedRun observed = simulate::observe_run(arguments.from);
+  const simulate::Outcome predicted = simulate::predict(observed);
   std::cout << (arguments.json ? simulate::comparison_json(observed, predicted) + "\n"
                                : simulate::comparison_text(observed.outcome, predicted));
   return 0;

@@ -36,7 +36,7 @@ struct Player {
 
 class Driver {
  public:
-  Driver(const Scenario& scenario, std::uint64_t seed, Reports reports,
+  Driver(const Scenario& scenario, std::vector<Site> sites, std::uint64_t seed, Reports reports,
          const ActionObserver& observer);
   Outcome run();
 
@@ -67,16 +67,16 @@ class Driver {
   void schedule_report(int learner, Nanoseconds after, bool at_once = false);
   void report(const Item& item);
   void plan_death(int site);
-  Nanoseconds jitter(const Site& site);
+  Nanoseconds jitter(Site& site, Nanoseconds time);
   Outcome outcome();
 
   const Scenario& scenario_;
-  std::uint64_t seed_;
   Reports reports_;
   const ActionObserver& observer_;
   sync::Settings settings_;
   sync::Machine machine_;
   Random random_;
+  std::vector<Site> first_sites_;  // the learners', as they were given
   std::vector<Site> sites_;
   std::vector<int> island_of_site_;
   std::vector<int> site_of_island_;
@@ -86,6 +86,7 @@ class Driver {
   Nanoseconds now_ = 0;
   Nanoseconds end_;
   Nanoseconds latency_;
+  Nanoseconds tick_delay_;
   Nanoseconds fragment_time_ = 0;  // on a link
   sync::Event report_event_;       // reused, with its memory
   std::vector<sync::Action> actions_;
@@ -113,19 +114,20 @@ sync::Settings settings_of(const Scenario& scenario) {
   return settings;
 }
 
-Driver::Driver(const Scenario& scenario, std::uint64_t seed, Reports reports,
-               const ActionObserver& observer)
+Driver::Driver(const Scenario& scenario, std::vector<Site> sites, std::uint64_t seed,
+               Reports reports, const ActionObserver& observer)
     : scenario_(scenario),
-      seed_(seed),
       reports_(reports),
       observer_(observer),
       settings_(settings_of(scenario)),
       machine_(settings_),
       random_(mix_bits(seed ^ 0x51717ULL)),
       end_(to_nanoseconds(scenario.train.days * 86400)),
-      latency_(to_nanoseconds(scenario.link.latency)) {
+      latency_(to_nanoseconds(scenario.link.latency)),
+      tick_delay_(to_nanoseconds(scenario.sync.tick_delay)) {
   const int learners = settings_.learners;
-  sites_ = make_sites(scenario, learners, settings_.spares, true, seed);
+  sites_ = std::move(sites);
+  first_sites_.assign(sites_.begin(), sites_.begin() + learners);
   for (int number = 0; number < static_cast<int>(sites_.size()); ++number) {
     island_of_site_.push_back(number);
     site_of_island_.push_back(number);
@@ -148,7 +150,8 @@ void Driver::push(Item item) {
 
 Outcome Driver::run() {
   while (true) {
-    const std::optional<Nanoseconds> wakeup = machine_.next_wakeup();
+    std::optional<Nanoseconds> wakeup = machine_.next_wakeup();
+    if (wakeup) *wakeup += tick_delay_;
     const bool tick = wakeup && (queue_.empty() || *wakeup < queue_.top().time);
     const Nanoseconds next = tick ? std::max(*wakeup, now_) : queue_.top().time;
     if (next > end_) break;
@@ -254,10 +257,10 @@ void Driver::schedule_report(int learner, Nanoseconds after, bool at_once) {
   Nanoseconds at = next->time;
   if (reports_ == Reports::needed && !at_once) {
     const Stretch& stretch = site.stretch_after(at - 1);
-    if (after >= stretch.begin + site.step()) {  // else the first after a stall is told at once
+    if (after >= stretch.begin + stretch.step) {  // else the first after a stall is told at once
       const Nanoseconds patience = settings_.suspect_after / 2;
-      const std::int64_t steps = std::max<Nanoseconds>(patience / site.step(), 1);
-      at = std::min(std::max(at, after + steps * site.step()), site.last_boundary(stretch));
+      const std::int64_t steps = std::max<Nanoseconds>(patience / stretch.step, 1);
+      at = std::min(std::max(at, after + steps * stretch.step), site.last_boundary(stretch));
     }
   }
   push({at + latency_, 0, Item::Kind::report, learner, player.incarnation, at, {}});
@@ -273,7 +276,9 @@ void Driver::report(const Item& item) {
   event.incarnation = item.incarnation;
   event.tokens = player.first_tokens + done.tokens - player.site_tokens;
   event.step = event.tokens / settings_.batch_tokens;
-  event.step_seconds = static_cast<double>(site.step()) * 1e-9;
+  const Stretch& stretch = site.stretch_after(item.at - 1);
+  event.step_seconds =
+      stretch.reported > 0 ? stretch.reported : static_cast<double>(stretch.step) * 1e-9;
   event.loss = 0;
   event.held.resize(settings_.fragments);
   for (int p = 0; p < settings_.fragments; ++p) {
@@ -285,12 +290,12 @@ void Driver::report(const Item& item) {
 }
 
 // Steps' ends scatter; only what is sent at one shows it.
-Nanoseconds Driver::jitter(const Site& site) {
+Nanoseconds Driver::jitter(Site& site, Nanoseconds time) {
   if (scenario_.train.jitter == 0) return 0;
   double normal = -6;  // the sum of twelve uniform numbers: nearly normal, and portable
   for (int i = 0; i < 12; ++i) normal += random_.uniform();
   return to_nanoseconds(std::abs(normal) * scenario_.train.jitter *
-                        static_cast<double>(site.step()) * 1e-9);
+                        static_cast<double>(site.stretch_after(time - 1).step) * 1e-9);
 }
 
 void Driver::ask(const sync::Ask& action) {
@@ -306,7 +311,8 @@ void Driver::ask(const sync::Ask& action) {
     if (end->steps <= copy.steps) end = site.boundary_after(end->time);
   }
   if (!end) return;
-  const Nanoseconds sent = std::max(end->time + jitter(site), player.up_free) + fragment_time_;
+  const Nanoseconds sent =
+      std::max(end->time + jitter(site, end->time), player.up_free) + fragment_time_;
   player.up_free = sent;
   ++transfers_;
   player.given[action.fragment] = end->steps - copy.steps;
@@ -379,7 +385,7 @@ Outcome Driver::outcome() {
           std::max<std::int64_t>(sites_[player.site].done_by(end_).tokens - player.site_tokens, 0);
     }
   }
-  const SiteTimes times = times_of(make_sites(scenario_, settings_.learners, 0, true, seed_), end_);
+  const SiteTimes times = times_of(first_sites_, end_);
   set_rates(scenario_, times, static_cast<double>(tokens), result);
   const double seconds = static_cast<double>(end_) * 1e-9;
   result.rounds = static_cast<double>(machine_.rounds());
@@ -400,7 +406,13 @@ Outcome Driver::outcome() {
 
 Outcome simulate_decoupled(const Scenario& scenario, std::uint64_t seed, Reports reports,
                            const ActionObserver& observer) {
-  return Driver(scenario, seed, reports, observer).run();
+  std::vector<Site> sites = make_sites(scenario, static_cast<int>(scenario.sync.learners),
+                                       static_cast<int>(scenario.sync.spares), true, seed);
+  return Driver(scenario, std::move(sites), seed, reports, observer).run();
+}
+
+Outcome simulate_decoupled(const Scenario& scenario, const std::vector<Site>& sites) {
+  return Driver(scenario, sites, 0, Reports::every_step, {}).run();
 }
 
 }  // namespace archipelago::simulate

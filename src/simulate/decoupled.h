@@ -22,4 +22,7 @@ using ActionObserver =
 Outcome simulate_decoupled(const Scenario& scenario, std::uint64_t seed,
                            Reports reports = Reports::needed, const ActionObserver& observer = {});
 
+// The same on sites of a run that has been, one for each learner and spare.
+Outcome simulate_decoupled(const Scenario& scenario, const std::vector<Site>& sites);
+
 }  // namespace archipelago::simulate

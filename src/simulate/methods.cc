@@ -54,10 +54,10 @@ Nanoseconds advance(Site& site, Nanoseconds begin, std::int64_t steps, Nanosecon
   while (steps > 0 && now < end) {
     const Stretch& stretch = site.stretch_after(now);
     now = std::max(now, stretch.begin);
-    const std::int64_t fit = std::min(steps, (stretch.end - now) / site.step());
+    const std::int64_t fit = std::min(steps, (stretch.end - now) / stretch.step);
     tokens += fit * stretch.step_tokens;
     steps -= fit;
-    now = steps > 0 ? stretch.end : now + fit * site.step();
+    now = steps > 0 ? stretch.end : now + fit * stretch.step;
   }
   return std::min(now, end);
 }

@@ -100,6 +100,8 @@ std::vector<config::Option> sync_options(Sync& s) {
       positive("sync.suspect", s.suspect, kYears, "seconds without a report until suspected"),
       positive("sync.expel", s.expel, kYears, "seconds without a report until replaced"),
       integer("sync.spares", s.spares, 0, 4096, "sleeping islands besides the cluster's chips"),
+      real("sync.tick_delay", s.tick_delay, 0, 1e4,
+           "seconds by which the syncer sees a time limit late"),
       real("sync.merge_seconds", s.merge_seconds, 0, 1e4, "time of a merge at the syncer"),
   };
 }

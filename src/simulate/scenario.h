@@ -75,6 +75,7 @@ struct Sync {
   double expel = 3600;
   std::int64_t spares = 0;  // sleeping islands besides the cluster's chips
   double merge_seconds = 0.05;
+  double tick_delay = 0;  // seconds by which the syncer sees a time limit late
 };
 
 struct Scenario {

@@ -75,6 +75,29 @@ Site::Site(const Scenario& scenario, const SiteSettings& settings,
   plan_spot(0);
 }
 
+Site::Site(std::vector<Stretch> recorded)
+    : recorded_(true),
+      random_(0),
+      domain_random_(0),
+      return_(1, 1, 1),
+      next_failure_(kNever),
+      next_domain_(kNever),
+      next_spot_(kNever),
+      available_(1),
+      stretches_(recorded.begin(), recorded.end()) {
+  std::int64_t steps = 0;
+  std::int64_t tokens = 0;
+  for (Stretch& stretch : stretches_) {
+    stretch.steps = steps;
+    stretch.tokens = tokens;
+    const std::int64_t done = (stretch.end - stretch.begin) / stretch.step;
+    steps += done;
+    tokens += done * stretch.step_tokens;
+  }
+  stretches_.back().end = std::numeric_limits<Nanoseconds>::max();
+  stretches_.back().dies = false;
+}
+
 double Site::until(double mean) { return Duration(mean, 1, 1).sample(random_); }
 
 void Site::plan_failure(double now) {
@@ -153,7 +176,7 @@ void Site::extend() {
   stretch.begin = to_nanoseconds(now_);
   if (!stretches_.empty()) {
     const Stretch& last = stretches_.back();
-    const std::int64_t steps = (last.end - last.begin) / settings_.step;
+    const std::int64_t steps = (last.end - last.begin) / last.step;
     stretch.steps = last.steps + steps;
     stretch.tokens = last.tokens + steps * last.step_tokens;
   }
@@ -161,6 +184,7 @@ void Site::extend() {
                          ? static_cast<double>(available_) / static_cast<double>(settings_.slices)
                          : 1;
   stretch.step_tokens = std::llround(stretch.capacity * static_cast<double>(settings_.step_tokens));
+  stretch.step = settings_.step;
   waiting_until_.reset();
   double stalled_until = 0;
   while (stalled_until == 0) {
@@ -213,8 +237,8 @@ std::optional<Boundary> Site::boundary_after(Nanoseconds time) {
   while (true) {
     const Stretch& stretch = stretch_after(time);
     const Nanoseconds into = std::max<Nanoseconds>(time - stretch.begin, 0);
-    const std::int64_t steps = into / settings_.step + 1;
-    const Nanoseconds end = stretch.begin + steps * settings_.step;
+    const std::int64_t steps = into / stretch.step + 1;
+    const Nanoseconds end = stretch.begin + steps * stretch.step;
     if (end <= stretch.end) {
       return Boundary{end, stretch.steps + steps, stretch.tokens + steps * stretch.step_tokens};
     }
@@ -225,17 +249,17 @@ std::optional<Boundary> Site::boundary_after(Nanoseconds time) {
 
 Boundary Site::done_by(Nanoseconds time) {
   const Stretch& stretch = stretch_after(time);
-  const std::int64_t steps = std::max<Nanoseconds>(time - stretch.begin, 0) / settings_.step;
+  const std::int64_t steps = std::max<Nanoseconds>(time - stretch.begin, 0) / stretch.step;
   return {time, stretch.steps + steps, stretch.tokens + steps * stretch.step_tokens};
 }
 
 Nanoseconds Site::last_boundary(const Stretch& stretch) const {
-  return stretch.begin + (stretch.end - stretch.begin) / settings_.step * settings_.step;
+  return stretch.begin + (stretch.end - stretch.begin) / stretch.step * stretch.step;
 }
 
 Nanoseconds Site::next_death(Nanoseconds time, Nanoseconds limit) {
   constexpr std::int64_t kMany = 64;  // slices that do not all fail at once by chance
-  const bool mortal = domain_slices_ > 0 || settings_.slices < kMany;
+  const bool mortal = recorded_ || domain_slices_ > 0 || settings_.slices < kMany;
   while (mortal && time <= limit) {
     const Stretch& stretch = stretch_after(time);
     if (stretch.dies) return stretch.end;

@@ -42,6 +42,8 @@ struct Stretch {
   std::int64_t steps = 0;        // completed by the site before it
   std::int64_t tokens = 0;       // trained by the site before it
   std::int64_t step_tokens = 0;  // of one step in it
+  Nanoseconds step = 0;          // time of one step in it
+  double reported = 0;           // step time that its learner tells, seconds; 0: that of a step
   bool dies = false;             // the whole site is gone at its end
 };
 
@@ -58,6 +60,9 @@ class Site {
  public:
   Site(const Scenario& scenario, const SiteSettings& settings,
        const std::vector<TracedFailure>& trace, std::uint64_t seed);
+
+  // A site of a run that has been: its stretches in order, of which the last goes on for ever.
+  explicit Site(std::vector<Stretch> recorded);
 
   // The first stretch that ends after `time`. Times may go back as far as forget() allows.
   const Stretch& stretch_after(Nanoseconds time);
@@ -77,8 +82,6 @@ class Site {
 
   // Nothing before `time` will be asked for.
   void forget(Nanoseconds time);
-
-  Nanoseconds step() const { return settings_.step; }
 
  private:
   struct Return {
@@ -103,6 +106,7 @@ class Site {
 
   Scenario scenario_;
   SiteSettings settings_;
+  bool recorded_ = false;
   Random random_;
   Random domain_random_;  // the same for all sites of a domain
   Duration return_;

@@ -8,7 +8,6 @@
 
 #include "core/error.h"
 #include "simulate/decoupled.h"
-#include "simulate/methods.h"
 #include "sync/machine.h"
 #include "sync/tape.h"
 
@@ -65,12 +64,12 @@ TEST_F(Calibrate, PredictsTheRunThatItWasReadFrom) {
   tape << R"({"t":1,"ev)";  // cut off
   tape.close();
 
-  const ObservedRun observed = observe_run(run.string(), (run / "trace.csv").string());
+  const ObservedRun observed = observe_run(run.string());
   EXPECT_GT(observed.outcome.losses, 5);
   EXPECT_NEAR(observed.outcome.rounds, truth.rounds, 1);
   EXPECT_NEAR(observed.outcome.contributors, truth.contributors, 1e-9);
   EXPECT_NEAR(observed.outcome.goodput, truth.goodput, 0.02);
-  const Outcome predicted = simulate(observed.scenario, Method::decoupled, 5);
+  const Outcome predicted = predict(observed);
   EXPECT_NEAR(predicted.goodput / truth.goodput, 1, 0.05);
   EXPECT_NEAR(predicted.rounds / truth.rounds, 1, 0.05);
   for (int learner = 0; learner < 4; ++learner) {
@@ -79,9 +78,9 @@ TEST_F(Calibrate, PredictsTheRunThatItWasReadFrom) {
 }
 
 TEST_F(Calibrate, NamesWhatIsMissing) {
-  EXPECT_THROW(observe_run((run / "none").string(), (run / "t").string()), Error);
+  EXPECT_THROW(observe_run((run / "none").string()), Error);
   std::ofstream(run / "events.jsonl") << "{}\n";
-  EXPECT_THROW(observe_run(run.string(), (run / "t").string()), Error);
+  EXPECT_THROW(observe_run(run.string()), Error);
 }
 
 }  // namespace

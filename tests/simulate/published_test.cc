@@ -78,8 +78,8 @@ TEST(Published, BandwidthOfStreamingDiLoCoWithinOneStep) {
     scenario.model.bits = row.bits;
     for (std::size_t i = 0; i < utilisations.size(); ++i) {
       const int point = least_grid_point(exchange_of(scenario, row.method), utilisations[i]);
-      // Half a step more for the rounding of the published value.
-      EXPECT_LE(steps_off(point, row.gbps[i]), 1.5)
+      // A third more for the rounding of published values like 0.9.
+      EXPECT_LE(steps_off(point, row.gbps[i]), 1.34)
           << name_of(row.method) << " tau=" << row.overlap << " bits=" << row.bits << " at "
           << utilisations[i] << ": " << grid_gbps(point) << " for " << row.gbps[i];
     }
