@@ -11,7 +11,8 @@ class StopAndResume(MpiTest):
     def begin(self, **options):
         run = self.start(train__steps=ENDLESS, sync__spares=0, **options)
         run.wait_until_training()
-        run.wait_for("rounds were merged", lambda: run.status()["round"] >= 8)
+        run.wait_for("there was a global checkpoint",
+                     lambda: any((run.out / "checkpoints").glob("global-*.h5")))
         return run
 
     def go_on(self, run):
@@ -40,8 +41,8 @@ class StopAndResume(MpiTest):
             merged = restored["merged_tokens"][learner * fragments:(learner + 1) * fragments]
             mean = sum(merged) // fragments
             self.assertEqual(begins[learner]["tokens"], mean - mean % BATCH_TOKENS)
-            self.assertGreater(begins[learner]["tokens"], 0)
             self.assertGreater(begins[learner]["incarnation"], restored["incarnations"][learner] - 1)
+        self.assertGreater(sum(action["tokens"] for action in begins.values()), 0)
         self.assert_tokens_counted_once(again)
         return summary
 

@@ -74,8 +74,9 @@ class TwentyKills(MpiTest):
         self.assert_tokens_counted_once(run)
         self.assertLess(last[0] - before[0], GROWN_KIB)
         self.assertLess(last[1] - before[1], GROWN_DESCRIPTORS)
+        median = sorted(summary["rejoin_s"])[len(rejoined) // 2]
         print(f"memory {before[0]} -> {last[0]} KiB, descriptors {before[1]} -> {last[1]}, "
-              f"{len(again)} killed while joining, back after {sorted(summary['rejoin_s'])[len(rejoined) // 2]:.3f} s (median)", flush=True)
+              f"{len(again)} killed while joining, back after {median:.3f} s (median)", flush=True)
 
 
 if __name__ == "__main__":
