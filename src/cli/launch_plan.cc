@@ -63,7 +63,10 @@ LaunchPlan make_plan(const config::RunConfig& config, std::span<const std::strin
                      const std::filesystem::path& host_file) {
   LaunchPlan plan;
   plan.world = world_size(config);
-  plan.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  // Idle OpenMP workers sleep: other ranks need the cores.
+  plan.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                      {"OMP_WAIT_POLICY", "passive"}};
   plan.command = {ARCHIPELAGO_MPI_PREFIX "/bin/mpirun"};
   append(plan.command, kTransport);
   if (!scratch.empty()) {
