@@ -14,7 +14,8 @@ STATUS_LEARNER = {"id", "incarnation", "host", "pids", "step", "tokens", "state"
 SUMMARY = {
     "tokens", "wall_s", "goodput", "losses", "rejoins", "rejoin_s", "rounds", "final_train_loss",
     "final_val_loss", "blocked_fraction", "bytes_up", "bytes_down", "syncer_max_gap_s", "refused",
-    "largest_resident_bytes", "checkpoint_failures", "outcome", "reason", "exit_code"
+    "largest_resident_bytes", "largest_memory_ratio", "checkpoint_failures", "outcome", "reason",
+    "exit_code"
 }
 
 
