@@ -11,6 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -189,11 +190,16 @@ Tokens read_tokens(std::span<const Option> options, std::span<const std::string>
   Tokens tokens;
   for (const auto& token :
        parse_tokens(describe(options, config_files), options, arguments).options) {
+    const Option* const option = find(options, token.string_key);
     // Only a flag may stand without a value.
-    const std::string value = token.value.empty() ? "true" : token.value.front();
+    std::string value = token.value.empty() ? "true" : token.value.front();
+    // Boost gives a flag the argument after it, which is none of its own.
+    const bool took_next =
+        option != nullptr && option->argument.empty() && token.original_tokens.size() > 1;
+    if (took_next) tokens.rest.positional.push_back(std::exchange(value, "true"));
     if (token.string_key.empty()) {
       tokens.rest.positional.push_back(value);
-    } else if (const Option* const option = find(options, token.string_key); option == nullptr) {
+    } else if (option == nullptr) {
       tokens.rest.config_files.emplace_back(value);
     } else if (std::ranges::count(tokens.settings, option,
                                   [](const auto& setting) { return setting.first; }) > 0) {

@@ -278,6 +278,23 @@ TEST_F(OptionsTest, HelpShowsEveryOptionOnceWithItsDefault) {
   EXPECT_NE(help.find("[0.7]"), std::string::npos);
 }
 
+TEST(Flag, TakesNoneOfTheArgumentsAroundIt) {
+  bool verify = false;
+  std::string other;
+  const std::vector<Option> options = {flag("verify", verify, ""), text("diff", other, "F", "")};
+  for (const Arguments& arguments :
+       {Arguments{"--verify", "a", "b"}, Arguments{"a", "--verify", "b"},
+        Arguments{"a", "b", "--verify"}, Arguments{"--verify=true", "a", "b"},
+        Arguments{"--verify", "--diff", "c", "a", "b"}}) {
+    verify = false;
+    EXPECT_EQ(read_command_line(options, arguments).positional, (Arguments{"a", "b"}));
+    EXPECT_TRUE(verify);
+  }
+  verify = true;
+  read_command_line(options, Arguments{"--verify=false"});
+  EXPECT_FALSE(verify);
+}
+
 TEST(Nearest, IsTheSmallestEditDistance) {
   const std::vector<std::string> words = {"kitten", "sitting", "mitten"};
   EXPECT_EQ(nearest("kittens", words), "kitten");
