@@ -100,6 +100,33 @@ class Summary {
   std::optional<std::pair<ino_t, std::int64_t>> before_;
 };
 
+// Whether this start's syncer is known to be dead, with none that took over: mpirun may then wait
+// for ever. Known only of a syncer on this host.
+class SyncerWatch {
+ public:
+  explicit SyncerWatch(const fs::path& folder) : path_(folder / "status.json") {}
+
+  bool is_dead() const {
+    std::error_code error;
+    const auto written = fs::last_write_time(path_, error);
+    // A living syncer writes it every second; a standby takes a few to notice and to follow.
+    if (error || written < started_ || fs::file_time_type::clock::now() - written < kSilence) {
+      return false;
+    }
+    const auto status = nlohmann::json::parse(std::ifstream(path_), nullptr, false);
+    if (!status.is_object() || !status.contains("syncer")) return false;
+    const auto& syncer = status["syncer"];
+    return syncer.value("host", "") == host_name() &&
+           ::kill(syncer.value("pid", ::getpid()), 0) != 0 && errno == ESRCH;
+  }
+
+ private:
+  static constexpr std::chrono::seconds kSilence{30};
+
+  fs::path path_;
+  fs::file_time_type started_ = fs::file_time_type::clock::now();
+};
+
 struct RunEnd {
   int code = 0;
   bool wanted = false;  // somebody asked it to end
@@ -145,7 +172,8 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   const Summary summary(folder);
   bool asked = false;
   Job job(plan.command, plan.environment);
-  const JobEnd end = job.wait({[&] { return summary.is_new(); },
+  const SyncerWatch syncer(folder);
+  const JobEnd end = job.wait({[&] { return summary.is_new() || syncer.is_dead(); },
                                [&](int) {
                                  asked = true;
                                  ask_to_stop(folder);
