@@ -40,7 +40,7 @@ void write_failed_start(const RunFolder& folder, const Error& error) {
 int train(const config::RunConfig& config) {
   // Buffers of fragments and checkpoints go back to the system when they are freed; glibc would
   // keep ever larger ones for later.
-  constexpr int kReturnedBytes = 128 << 10;
+  constexpr int kReturnedBytes = 32 << 10;
   ::mallopt(M_MMAP_THRESHOLD, kReturnedBytes);
   ::mallopt(M_TRIM_THRESHOLD, kReturnedBytes);
   mpi::Session session;
