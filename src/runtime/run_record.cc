@@ -1,7 +1,10 @@
 #include "runtime/run_record.h"
 
+#include <chrono>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "core/log.h"
 
@@ -10,22 +13,89 @@ namespace {
 
 // Lines that a full disk does not take are kept up to this size, then dropped.
 constexpr std::size_t kLargestBacklog = 8 << 20;
+constexpr std::chrono::milliseconds kPause{20};  // lines of that time are written together
 
 }  // namespace
 
-RunRecord::RunRecord(const RunFolder& folder) : folder_(folder) {}
+RunRecord::RunRecord(const RunFolder& folder) : folder_(folder), thread_([this] { run(); }) {}
 
-RunRecord::~RunRecord() { flush(); }
+RunRecord::~RunRecord() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
 
-void RunRecord::add_metrics(const nlohmann::json& row) { metrics_lines_ += row.dump() + '\n'; }
+void RunRecord::add_metrics(const nlohmann::json& row) {
+  const std::string line = row.dump() + '\n';
+  const std::lock_guard lock(mutex_);
+  pending_.metrics += line;
+}
 
-void RunRecord::add_event(std::string line) { events_lines_ += std::move(line) + '\n'; }
+void RunRecord::add_event(std::string line) {
+  line += '\n';
+  const std::lock_guard lock(mutex_);
+  pending_.events += line;
+}
 
 void RunRecord::add_event(const nlohmann::json& row) { add_event(row.dump()); }
 
-void RunRecord::flush() {
-  append(metrics_file_, folder_.metrics(), metrics_lines_);
-  append(events_file_, folder_.events(), events_lines_);
+void RunRecord::write_status(const nlohmann::json& status) {
+  std::string text = status.dump() + '\n';
+  const std::lock_guard lock(mutex_);
+  pending_.status = std::move(text);
+}
+
+void RunRecord::write_summary(const nlohmann::json& summary) {
+  finish();
+  try {
+    write_file(folder_.summary(), summary.dump(2) + '\n', Durability::flushed);
+  } catch (const std::system_error& error) {
+    log_warning(std::string("the run's summary could not be written: ") + error.what());
+  }
+}
+
+void RunRecord::finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return (pending_.empty() && !writing_) || broken_; });
+}
+
+void RunRecord::run() try {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait_for(lock, kPause, [this] { return stopping_; });
+    if (pending_.empty()) {
+      if (stopping_) return;
+      continue;
+    }
+    Pending pending = std::exchange(pending_, {});
+    writing_ = true;
+    lock.unlock();
+    write(pending);
+    lock.lock();
+    writing_ = false;
+    changed_.notify_all();
+  }
+} catch (const std::exception& error) {
+  log_warning(std::string("the run's records end here: ") + error.what());
+  const std::lock_guard lock(mutex_);
+  broken_ = true;
+  changed_.notify_all();
+}
+
+void RunRecord::write(Pending& pending) {
+  unwritten_.metrics += pending.metrics;
+  unwritten_.events += pending.events;
+  append(metrics_file_, folder_.metrics(), unwritten_.metrics);
+  append(events_file_, folder_.events(), unwritten_.events);
+  if (!pending.status) return;
+  try {
+    write_file(folder_.status(), *pending.status, Durability::unflushed);
+  } catch (const std::system_error& error) {
+    complain(error.what());
+  }
 }
 
 void RunRecord::append(std::unique_ptr<AppendFile>& file, const std::filesystem::path& path,
@@ -39,22 +109,6 @@ void RunRecord::append(std::unique_ptr<AppendFile>& file, const std::filesystem:
   } catch (const std::system_error& error) {
     file.reset();
     if (lines.size() > kLargestBacklog) lines.clear();
-    complain(error.what());
-  }
-}
-
-void RunRecord::write_status(const nlohmann::json& status) {
-  try {
-    write_file(folder_.status(), status.dump() + '\n', Durability::unflushed);
-  } catch (const std::system_error& error) {
-    complain(error.what());
-  }
-}
-
-void RunRecord::write_summary(const nlohmann::json& summary) {
-  try {
-    write_file(folder_.summary(), summary.dump(2) + '\n', Durability::flushed);
-  } catch (const std::system_error& error) {
     complain(error.what());
   }
 }

@@ -88,7 +88,6 @@ bool SyncerProcess::turn() {
   const auto wakeup = machine_.next_wakeup();
   if (wakeup && elapsed_ns() >= *wakeup) tell(sync::Tick{});
   sender_.pump(machine_.total_tokens());
-  record_.flush();
   if (now >= next_status_) {
     next_status_ = now + kStatusSeconds;
     write_status(state_name());
@@ -215,7 +214,9 @@ void SyncerProcess::watch_for_stop() {
   if (now < next_look_ || finish_) return;
   next_look_ = now + kLookSeconds;
   std::error_code error;
-  if (std::filesystem::remove(folder_.stop(), error)) {
+  // Looking first: a removal may wait for the disk.
+  if (std::filesystem::exists(folder_.stop(), error) &&
+      std::filesystem::remove(folder_.stop(), error)) {
     tell(sync::StopRequested{"the file stop"});
   } else if (stop_signal() != 0) {
     tell(sync::StopRequested{"signal " + std::to_string(stop_signal())});

@@ -59,7 +59,6 @@ int SyncerProcess::conclude(double validation_loss) {
                                                                : "no_learners"},
       {"reason", finish_->reason},
       {"exit_code", exit_code}};
-  record_.flush();
   write_status("done");
   record_.write_summary(summary);
   dismiss_islands();
