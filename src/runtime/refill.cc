@@ -61,7 +61,8 @@ link::MpiPair make_pair(MPI_Comm merged, const link::MailboxLayout& mailbox) {
 
 Refill::Refill(const config::RunConfig& config, const link::MailboxLayout& mailbox)
     : config_(config), mailbox_(mailbox) {
-  if (config_.sync.refill) thread_ = std::thread([this] { run(); });
+  // A standby syncer could not be given a pair with a leader that comes later.
+  if (config_.sync.refill && config_.sync.standby == 0) thread_ = std::thread([this] { run(); });
 }
 
 Refill::~Refill() {
