@@ -6,7 +6,7 @@ namespace archipelago::hdf5 {
 namespace {
 
 // The core driver grows its memory by this many bytes.
-constexpr std::size_t kGrowth = std::size_t{1} << 20;
+constexpr std::size_t kGrowth = std::size_t{64} << 10;
 
 // HDF5's core driver takes its memory through these; `udata` is the MappedFile.
 void* resize_memory(void*, size_t size, H5FD_file_image_op_t, void* udata) {
@@ -55,7 +55,7 @@ std::size_t ImageFile::finish() && {
 }
 
 std::size_t image_capacity(std::size_t data_bytes, std::size_t datasets) {
-  constexpr std::size_t kDatasetBytes = std::size_t{8}
+  constexpr std::size_t kDatasetBytes = std::size_t{4}
                                         << 10;  // header, attributes, chunk index, padding
   return data_bytes + data_bytes / 64 + datasets * kDatasetBytes + 2 * kGrowth;
 }

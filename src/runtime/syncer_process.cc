@@ -85,6 +85,7 @@ bool SyncerProcess::turn() {
   take_merged();
   watch_for_stop();
   inflict_chaos();
+  start_waiting_save();
   const auto wakeup = machine_.next_wakeup();
   if (wakeup && elapsed_ns() >= *wakeup) tell(sync::Tick{});
   sender_.pump(machine_.total_tokens());
@@ -401,10 +402,6 @@ void SyncerProcess::act(const sync::Pause&) {
 }
 
 void SyncerProcess::act(const sync::SaveGlobal& action) {
-  if (writer_.busy()) {
-    if (!machine_.finished()) return;  // the disk is slower than the rounds: the next one will do
-    writer_.finish();
-  }
   auto state = std::make_shared<checkpoint::Global>(state_.checkpoint());
   state->common.config = config_map(setup_);
   state->round = action.round;
@@ -417,10 +414,24 @@ void SyncerProcess::act(const sync::SaveGlobal& action) {
   record_.add_event(
       nlohmann::json{{"t", elapsed_ns()},
                      {"snapshot", {{"round", action.round}, {"theta", to_hex(state_.digest())}}}});
-  writer_.start("the global checkpoint of round " + std::to_string(action.round),
-                [state, folder = folder_.checkpoints(), keep = setup_.config.checkpoint.keep] {
-                  checkpoint::save(folder, *state, keep);
-                });
+  const auto write = [state, folder = folder_.checkpoints(), keep = setup_.config.checkpoint.keep] {
+    checkpoint::save(folder, *state, keep);
+  };
+  WaitingSave save{"the global checkpoint of round " + std::to_string(action.round), write};
+  if (machine_.finished()) {
+    // The last one; whatever waits goes before it.
+    writer_.finish();
+    start_waiting_save();
+    writer_.finish();
+  }
+  waiting_save_ = std::move(save);  // where the disk is slower than the rounds, the newest waits
+  start_waiting_save();
+}
+
+void SyncerProcess::start_waiting_save() {
+  if (!waiting_save_ || writer_.busy()) return;
+  writer_.start(std::move(waiting_save_->what), std::move(waiting_save_->write));
+  waiting_save_.reset();
 }
 
 void SyncerProcess::act(const sync::Refill& action) { refill_(action.islands); }

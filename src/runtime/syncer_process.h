@@ -127,6 +127,7 @@ class SyncerProcess {
   void note_rejoins();
   void add_step_row(IslandBook& book, const link::Report& report);
   void save_global();
+  void start_waiting_save();
   bool goodbyes_done();
   void dismiss_islands();
 
@@ -151,6 +152,11 @@ class SyncerProcess {
   GlobalState state_;
   MergeWorker merger_;
   CheckpointWriter writer_;
+  struct WaitingSave {
+    std::string what;
+    std::function<void()> write;
+  };
+  std::optional<WaitingSave> waiting_save_;
   FragmentSender sender_;
   sync::Machine machine_;
   Chaos chaos_;

@@ -94,7 +94,7 @@ bool mount_small(const std::filesystem::path& folder) {
   std::ofstream("/proc/self/setgroups") << "deny";
   std::ofstream("/proc/self/uid_map") << user;
   std::ofstream("/proc/self/gid_map") << group;
-  return mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=6m") == 0;
+  return mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=3m") == 0;
 }
 
 TEST(FullDisk, ARealFullFileSystemIsAnErrorToo) {

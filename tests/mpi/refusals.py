@@ -77,6 +77,8 @@ class Refusals(MpiTest):
 
     def test_checkpoints(self):
         run = self.finished_run()
+        # A second end is sure to leave a second global checkpoint.
+        self.resume(run, train__steps=120).finish(DONE)
         before = self.contents(run.out)
 
         other_model = self.resume(run, model__width=64)
