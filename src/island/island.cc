@@ -12,33 +12,19 @@
 #include "mpi/session.h"
 
 namespace archipelago::island {
-namespace {
-
-constexpr std::size_t kHostBytes = 256;
-
-struct MemberWire {
-  char host[kHostBytes];
-  std::int64_t pid;
-};
-
-}  // namespace
-
 Island::Island(mpi::Communicator comm)
     : comm_(std::move(comm)), rank_(comm_.rank()), size_(comm_.size()) {
   gather_members();
 }
 
 void Island::gather_members() {
-  MemberWire own{};
-  const std::string host = host_name();
-  std::memcpy(own.host, host.data(), std::min(host.size(), kHostBytes - 1));
-  own.pid = ::getpid();
+  const MemberWire own = own_member();
   std::vector<MemberWire> all(static_cast<std::size_t>(size_));
   MPI_Request request = MPI_REQUEST_NULL;
   const int code = MPI_Iallgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE,
                                   comm_.get(), &request);
   finish(code, request, "learning the island's members");
-  for (const MemberWire& member : all) members_.push_back({member.host, member.pid});
+  for (const MemberWire& member : all) members_.push_back(from_wire(member));
 }
 
 void Island::broadcast(std::span<std::byte> bytes) {
@@ -84,11 +70,5 @@ void Island::end(const std::string& doing) {
 }
 
 void Island::close() { comm_.close(); }
-
-std::string host_name() {
-  char name[kHostBytes] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 }  // namespace archipelago::island

@@ -6,15 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "island/member.h"
 #include "mpi/communicator.h"
 
 namespace archipelago::island {
-
-// A process that belongs to an island, as its leader knows it.
-struct Member {
-  std::string host;
-  std::int64_t pid;
-};
 
 // The ranks of one island and their collectives over MPI. When one of them dies the island goes as
 // a whole: the call revokes the communicator, which frees the others, and ends this process
@@ -57,8 +52,5 @@ class Island {
   int size_ = 1;
   std::vector<Member> members_;
 };
-
-// This machine's name as MPI and the launcher know it.
-std::string host_name();
 
 }  // namespace archipelago::island

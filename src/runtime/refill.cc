@@ -16,11 +16,6 @@
 namespace archipelago::runtime {
 namespace {
 
-struct MemberWire {
-  char host[256];
-  std::int64_t pid;
-};
-
 constexpr int kFailures = 5;  // in a row
 
 // On the merged communicator the syncer is rank 0, the new island's ranks follow.
@@ -28,18 +23,15 @@ constexpr int kSyncer = 0;
 constexpr int kLeader = 1;
 
 std::vector<island::Member> gather_members(MPI_Comm merged) {
-  MemberWire own{};
-  const std::string host = island::host_name();
-  std::memcpy(own.host, host.data(), std::min(host.size(), sizeof own.host - 1));
-  own.pid = ::getpid();
+  const island::MemberWire own = island::own_member();
   int size = 0;
   mpi::check(MPI_Comm_size(merged, &size), "counting a new island's ranks");
-  std::vector<MemberWire> all(static_cast<std::size_t>(size));
+  std::vector<island::MemberWire> all(static_cast<std::size_t>(size));
   mpi::check(
       MPI_Gather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, kSyncer, merged),
       "learning a new island's members");
   std::vector<island::Member> members;
-  for (std::size_t i = 1; i < all.size(); ++i) members.push_back({all[i].host, all[i].pid});
+  for (std::size_t i = 1; i < all.size(); ++i) members.push_back(island::from_wire(all[i]));
   return members;
 }
 

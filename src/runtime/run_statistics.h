@@ -20,7 +20,6 @@ class RunStatistics {
   void end_life(const link::Report& last);
 
   bool started() const { return first_step_ > 0; }
-  double first_step() const { return first_step_; }
   double seconds(double now) const { return started() ? now - first_step_ : 0; }
 
   // Useful tokens a second, as a share of what `learners` learners would have trained without a

@@ -42,23 +42,16 @@ std::optional<int> attempt_together(const mpi::Session& session,
 }
 
 std::vector<std::vector<island::Member>> gather_islands(const Layout& layout) {
-  struct Wire {
-    char host[256];
-    std::int64_t pid;
-  };
-  Wire own{};
-  const std::string host = island::host_name();
-  std::memcpy(own.host, host.data(), std::min(host.size(), sizeof own.host - 1));
-  own.pid = ::getpid();
-  std::vector<Wire> all(static_cast<std::size_t>(layout.world_size()));
+  const island::MemberWire own = island::own_member();
+  std::vector<island::MemberWire> all(static_cast<std::size_t>(layout.world_size()));
   mpi::check(
       MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD),
       "learning who plays which island");
   std::vector<std::vector<island::Member>> islands(static_cast<std::size_t>(layout.islands));
   for (int i = 0; i < layout.islands; ++i) {
     for (int r = 0; r < layout.ranks_per_island; ++r) {
-      const Wire& wire = all[static_cast<std::size_t>(layout.first_rank(i) + r)];
-      islands[static_cast<std::size_t>(i)].push_back({wire.host, wire.pid});
+      islands[static_cast<std::size_t>(i)].push_back(
+          island::from_wire(all[static_cast<std::size_t>(layout.first_rank(i) + r)]));
     }
   }
   return islands;
