@@ -23,7 +23,7 @@ struct LaunchOptions {
   int learners = 0;
   int ranks_per_learner = 0;
   std::string hosts;
-  int restarts = 0;
+  int restarts = 3;
   bool print = false;
   bool json = false;
 };
@@ -35,7 +35,7 @@ std::vector<config::Option> options_of(LaunchOptions& o) {
                       "ranks of an island; 0: sync.ranks_per_learner"),
       config::text("hosts", o.hosts, "H1,H2", "hosts to use; none: this one, or Slurm's"),
       config::integer("restarts", o.restarts, 0, 1'000'000,
-                      "start again with --resume, so many times, a run that failed as a whole"),
+                      "start a run that failed as a whole again, so often without a new checkpoint"),
       config::flag("print", o.print, "print the command instead of running it"),
       config::flag("json", o.json, "with --print: as one JSON object"),
   };

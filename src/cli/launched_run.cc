@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <system_error>
 
+#include "checkpoint/names.h"
 #include "cli/job.h"
 #include "config/option_table.h"
 #include "core/error.h"
@@ -132,12 +134,13 @@ struct RunEnd {
   bool wanted = false;  // somebody asked it to end
 };
 
-bool has_checkpoint(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder / "checkpoints", error)) {
-    if (entry.path().filename().string().starts_with("global-")) return true;
-  }
-  return false;
+bool has_checkpoint_since(fs::file_time_type time, const fs::path& folder) {
+  return std::ranges::any_of(
+      checkpoint::list_global(folder / "checkpoints"), [&](const checkpoint::NamedFile& file) {
+        std::error_code error;
+        const auto written = fs::last_write_time(file.path, error);
+        return !error && written >= time;
+      });
 }
 
 // Where the run did not get as far as its summary.
@@ -146,7 +149,7 @@ int code_without_summary(int mpirun_code, const fs::path& folder) {
                               ExitCode::try_again, ExitCode::configuration}) {
     if (mpirun_code == static_cast<int>(code)) return mpirun_code;
   }
-  const ExitCode code = has_checkpoint(folder) ? ExitCode::try_again : ExitCode::internal;
+  const ExitCode code = has_checkpoint_since(fs::file_time_type::min(), folder) ? ExitCode::try_again : ExitCode::internal;
   log_error(
       "the job ended without a word (mpirun: " + std::to_string(mpirun_code) + ")" +
       (code == ExitCode::try_again ? "; its checkpoints are there, go on with --resume" : ""));
@@ -247,16 +250,18 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, 
   ::setenv("HOME", "/", 0);  // mpirun does not start without one
   const Scratch scratch;
   const std::vector<std::string> all_hosts = hosts;
-  RunEnd end = run_once(config, hosts, scratch);
-  for (int restart = 1;
-       restart <= restarts && !end.wanted && end.code == static_cast<int>(ExitCode::try_again);
-       ++restart) {
+  int failures = 0;  // since the newest checkpoint
+  RunEnd end;
+  while (true) {
+    const auto started = fs::file_time_type::clock::now();
+    end = run_once(config, hosts, scratch);
+    if (end.wanted || end.code != static_cast<int>(ExitCode::try_again)) break;
+    failures = has_checkpoint_since(started, config.out) ? 1 : failures + 1;
+    if (failures > restarts) break;
     if (all_hosts.size() > 1) hosts = answering(all_hosts);
     if (all_hosts.size() > 1 && hosts.empty()) break;
-    log_warning("starting the run again from its newest checkpoint (restart " +
-                std::to_string(restart) + " of " + std::to_string(restarts) + ")");
+    log_warning("the run failed as a whole; starting it again from its newest checkpoint");
     config.resume = true;
-    end = run_once(config, hosts, scratch);
   }
   // Ranks that were killed on other hosts have left their files there.
   if (hosts.size() > 1) run_on_each(hosts, {"rm", "-rf", Scratch::name().string()});

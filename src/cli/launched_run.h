@@ -17,8 +17,8 @@ LaunchPlan plan_of(const config::RunConfig& config, const std::vector<std::strin
 
 // Runs the job and returns the exit code that the run's summary.json holds; where the run left
 // none, mpirun's own if it is one of ours, else 75 if there is a checkpoint to go on from, 70 if
-// not. A run that ends with 75 without having been asked to stop is started again with --resume, at
-// most `restarts` times, on those of the hosts that still answer.
+// not. A run that ends with 75 without having been asked to stop is started again with --resume on
+// those of the hosts that still answer, at most `restarts` times in a row without a new checkpoint.
 int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, int restarts);
 
 }  // namespace archipelago::cli

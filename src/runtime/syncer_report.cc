@@ -139,7 +139,9 @@ void SyncerProcess::log_progress() {
   if (!statistics_.started()) return;
   const double now = now_seconds();
   const auto tokens = machine_.total_tokens();
-  const double rate = static_cast<double>(tokens - progress_tokens_) / (now - progress_time_);
+  // What died with a learner is no longer counted, so the count can go down.
+  const auto trained = std::max<std::int64_t>(tokens - progress_tokens_, 0);
+  const double rate = static_cast<double>(trained) / (now - progress_time_);
   progress_tokens_ = tokens;
   progress_time_ = now;
   int alive = 0;

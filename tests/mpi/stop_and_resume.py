@@ -87,6 +87,17 @@ class StopAndResume(MpiTest):
             self.assertGreaterEqual(last, step)
         self.go_on(run)
 
+    def test_the_launcher_starts_a_run_without_a_syncer_again(self):
+        run = self.start(launch=True, sync__spares=0, train__steps=2000)
+        run.wait_for("there was a global checkpoint",
+                     lambda: any((run.out / "checkpoints").glob("global-*.h5")))
+        run.kill(run.status()["syncer"]["pid"])
+        self.assertEqual(run.wait(), DONE)
+        self.assertEqual(run.finish(DONE)["outcome"], "complete")
+        starts = sum("settings" in entry for entry in run.events())
+        self.assertEqual(starts, 2)
+        self.assert_tokens_counted_once(run)
+
     def test_two_runs_on_one_folder(self):
         run = self.begin()
         second = self.resume(run)

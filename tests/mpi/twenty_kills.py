@@ -14,13 +14,14 @@ REFILL = int(os.environ.get("TEST_REFILL", 0))
 STANDBY = int(os.environ.get("TEST_STANDBY", 0))
 
 
-def plan():
-    """Two learners at about the same time, then the next two, all by their steps: so it doesn't
-    depend on the machine's speed. TEST_SECONDS: at random times, so far apart on average."""
+def plan(victims=LEARNERS):
+    """Of the first `victims` learners, two at about the same time, then the next two, all by their
+    steps: so it doesn't depend on the machine's speed. TEST_SECONDS: at random times, so far apart
+    on average."""
     if seconds := os.environ.get("TEST_SECONDS"):
         seed = os.environ.get("TEST_SEED", "1")
         return f"kill learner=turn every={seconds} count={KILLS} seed={seed}"
-    return "; ".join(f"kill learner={kill % LEARNERS} step={60 + 120 * (kill // 2)}"
+    return "; ".join(f"kill learner={kill % victims} step={60 + 120 * (kill // 2)}"
                      for kill in range(KILLS))
 
 
@@ -39,22 +40,42 @@ def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
+class Usage:
+    """Memory (KiB) and descriptors of the processes that have trained, when first and last seen."""
+
+    def __init__(self):
+        self.first, self.last = {}, {}
+
+    def look(self, run):
+        status = run.status()
+        pids = {status["syncer"]["pid"]: "syncer"}
+        for entry in status["learners"]:
+            if entry["state"] == "active" and entry["step"] > 0:
+                pids[entry["pids"][0]] = f"learner {entry['id']} life {entry['incarnation']}"
+        for pid, name in pids.items():
+            try:
+                usage = (resident_kib(pid), descriptors(pid))
+            except (OSError, KeyError):  # gone, or a zombie
+                continue
+            self.first.setdefault(name, usage)
+            self.last[name] = usage
+
+    def grown(self):
+        return {name: tuple(b - a for a, b in zip(self.first[name], last))
+                for name, last in self.last.items()}
+
+
 class TwentyKills(MpiTest):
 
-    def test_twenty_kills(self):
-        run = self.start(launch="TEST_BTL" not in os.environ, chaos=plan(), train__steps=STEPS, sync__spares=SPARES,
-                         sync__refill=REFILL, sync__standby=STANDBY)
+    def twenty_kills(self, victims):
+        run = self.start(launch="TEST_BTL" not in os.environ, chaos=plan(victims),
+                         train__steps=STEPS, sync__spares=SPARES, sync__refill=REFILL,
+                         sync__standby=STANDBY)
         run.wait_until_training()
-        syncer = run.status()["syncer"]["pid"]
-        before = (resident_kib(syncer), descriptors(syncer))
-        last = before
+        usage = Usage()
 
         def over():
-            nonlocal last
-            try:
-                last = (resident_kib(syncer), descriptors(syncer))
-            except (OSError, KeyError):  # gone, or a zombie
-                return True
+            usage.look(run)
             return run.summary() is not None
 
         run.wait_for("the end", over)
@@ -72,11 +93,22 @@ class TwentyKills(MpiTest):
         self.assertEqual(len(rejoined), KILLS - len(again))
         self.assertGreaterEqual(summary["tokens"], STEPS * LEARNERS * BATCH_TOKENS)
         self.assert_tokens_counted_once(run)
-        self.assertLess(last[0] - before[0], GROWN_KIB)
-        self.assertLess(last[1] - before[1], GROWN_DESCRIPTORS)
+        for name, (kib, files) in usage.grown().items():
+            self.assertLess(kib, GROWN_KIB, name)
+            self.assertLess(files, GROWN_DESCRIPTORS, name)
         median = sorted(summary["rejoin_s"])[len(rejoined) // 2]
-        print(f"memory {before[0]} -> {last[0]} KiB, descriptors {before[1]} -> {last[1]}, "
-              f"{len(again)} killed while joining, back after {median:.3f} s (median)", flush=True)
+        print(f"{len(again)} killed while joining, back after {median:.3f} s (median)", flush=True)
+        return usage
+
+    def test_each_learner_in_turn(self):
+        self.twenty_kills(LEARNERS)
+
+    def test_one_lives_through_them_all(self):
+        usage = self.twenty_kills(LEARNERS - 1)
+        for name in ("syncer", f"learner {LEARNERS - 1} life 0"):
+            (kib, files), (more_kib, more_files) = usage.first[name], usage.grown()[name]
+            print(f"{name}: {kib} KiB and {more_kib:+}, {files} descriptors and {more_files:+}",
+                  flush=True)
 
 
 if __name__ == "__main__":
