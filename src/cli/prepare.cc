@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "cli/commands.h"
+#include "cli/prepare_images.h"
 #include "core/error.h"
 #include "data/prepare_text.h"
 
@@ -11,7 +12,9 @@ namespace {
 
 constexpr Usage kUsage = {
     .synopsis = "archipelago prepare text FILE... --out DATA.h5 [options]",
-    .description = "Turns plain text into a token file for training (format: docs/data.md).",
+    .description =
+        "Turns plain text into a token file for training (format: docs/data.md).\n"
+        "For images see `archipelago prepare images --help`.",
     .positional = 2,
     .most_positional = 1'000'000};
 
@@ -57,7 +60,15 @@ void print_summary(const data::TokenFile& file, const std::string& out) {
 
 }  // namespace
 
+void require_new(const std::string& out, bool force) {
+  if (out.empty()) throw Error(ExitCode::usage, "prepare needs --out DATA.h5");
+  if (!force && std::filesystem::exists(out)) {
+    throw Error(ExitCode::configuration, out + " exists already; give --force to replace it");
+  }
+}
+
 int run_prepare(std::span<const std::string> given) {
+  if (!given.empty() && given.front() == "images") return run_prepare_images(given.subspan(1));
   Arguments arguments;
   const auto positional = read_arguments(kUsage, options_of(arguments), given);
   if (!positional) return 0;
@@ -65,11 +76,7 @@ int run_prepare(std::span<const std::string> given) {
     throw Error(ExitCode::usage, "cannot prepare '" + positional->front() +
                                      "'; usage: " + std::string(kUsage.synopsis));
   }
-  if (arguments.out.empty()) throw Error(ExitCode::usage, "prepare needs --out DATA.h5");
-  if (!arguments.force && std::filesystem::exists(arguments.out)) {
-    throw Error(ExitCode::configuration,
-                arguments.out + " exists already; give --force to replace it");
-  }
+  require_new(arguments.out, arguments.force);
   arguments.request.files.assign(positional->begin() + 1, positional->end());
   const data::TokenFile file = data::prepare_text(arguments.request);
   data::write_token_file(arguments.out, file);

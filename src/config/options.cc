@@ -28,7 +28,12 @@ std::vector<Option> top_options(RunConfig& c) {
 }
 
 std::vector<Option> data_options(Data& d) {
-  return {text("data.path", d.path, "FILE", "HDF5 token file made by `archipelago prepare`")};
+  return {
+      text("data.path", d.path, "FILE", "HDF5 file made by `archipelago prepare`"),
+      integer("data.shift", d.shift, 0, 65'536,
+              "training images are moved by up to so many pixels each way"),
+      boolean("data.flip", d.flip, "half of the training images are mirrored"),
+  };
 }
 
 std::vector<Option> train_options(Train& t) {
@@ -135,19 +140,22 @@ std::vector<std::string> with_own_config_file(std::span<const std::string> argum
 
 std::vector<Option> model_options(Model& m) {
   return {
-      choice("model.kind", m.kind, {"gpt", "moe", "vit"}, "network"),
+      choice("model.kind", m.kind, {"gpt", "moe", "vit", "linear"}, "network"),
       integer("model.layers", m.layers, 1, 10'000, "blocks L"),
       integer("model.width", m.width, 1, 1 << 20, "channels C, a multiple of model.heads"),
       integer("model.heads", m.heads, 1, 1 << 16, "attention heads"),
-      integer("model.context", m.context, 1, 1 << 24, "positions T"),
-      integer("model.vocabulary", m.vocabulary, 0, 65'536, "vocabulary V; 0: as the data says"),
+      integer("model.context", m.context, 1, 1 << 24,
+              "positions T; images: set to what the model makes of them"),
+      integer("model.vocabulary", m.vocabulary, 0, 65'536,
+              "vocabulary V, or classes of images; 0: as the data says"),
       integer("model.experts", m.experts, 1, 65'536, "moe: experts a block"),
       integer("model.experts_per_token", m.experts_per_token, 1, 65'536,
               "moe: experts that each position goes through"),
       real("model.balance_loss", m.balance_loss, 0, 1e6, "moe: weight of the load-balancing loss"),
       real("model.router_z_loss", m.router_z_loss, 0, 1e6, "moe: weight of the router's z loss"),
-      integer("model.image", m.image, 1, 65'536, "vit: pixels a side of an image"),
-      integer("model.image_channels", m.image_channels, 1, 1024, "vit: 1 grey, 3 colours"),
+      integer("model.image", m.image, 0, 65'536, "pixels a side of an image; 0: as the data says"),
+      integer("model.image_channels", m.image_channels, 0, 1024,
+              "1 grey, 3 colours; 0: as the data says"),
       integer("model.patch", m.patch, 1, 65'536, "vit: pixels a side of a patch"),
   };
 }

@@ -10,23 +10,25 @@ namespace archipelago::config {
 // Defaults stand here and nowhere else.
 
 struct Model {
-  std::string kind = "gpt";        // gpt (dense decoder), moe, vit
+  std::string kind = "gpt";        // gpt (dense decoder), moe, vit, linear (images)
   std::int64_t layers = 4;
   std::int64_t width = 128;        // channels C; a multiple of heads
   std::int64_t heads = 4;
-  std::int64_t context = 128;      // positions T
-  std::int64_t vocabulary = 0;     // V; 0: as the data says
+  std::int64_t context = 128;      // positions T; for images: what the model makes of them
+  std::int64_t vocabulary = 0;     // V, for images the number of classes; 0: as the data says
   std::int64_t experts = 8;        // moe: experts a block
   std::int64_t experts_per_token = 2;  // moe: experts that each position goes through
   double balance_loss = 0.01;      // moe: weight of the load-balancing loss
   double router_z_loss = 0.001;    // moe: weight of the router's z loss
-  std::int64_t image = 32;         // vit: pixels a side; model.vocabulary is the number of classes
-  std::int64_t image_channels = 3; // vit: 1 grey, 3 colours
+  std::int64_t image = 0;          // images: pixels a side; 0: as the data says
+  std::int64_t image_channels = 0; // images: 1 grey, 3 colours; 0: as the data says
   std::int64_t patch = 4;          // vit: pixels a side of a patch
 };
 
 struct Data {
-  std::string path;                // HDF5 token file of `archipelago prepare`
+  std::string path;                // HDF5 file of `archipelago prepare`
+  std::int64_t shift = 0;          // training images are moved by up to so many pixels each way
+  bool flip = false;               // half of the training images are mirrored
 };
 
 struct Train {

@@ -11,6 +11,29 @@ double bytes_per_token_of(std::int64_t bytes, std::size_t tokens) {
   return tokens == 0 ? 1.0 : static_cast<double>(bytes) / static_cast<double>(tokens);
 }
 
+class TokenBatches final : public Batches {
+ public:
+  TokenBatches(const TokenDataset& dataset, const Course& course)
+      : dataset_(dataset),
+        context_(course.context),
+        order_(static_cast<std::int64_t>(dataset.tokens(Split::train).size()), course.context,
+               course.shards, course.seed) {}
+
+  Samples load(int shard, std::int64_t cursor, std::int64_t count) override {
+    inputs_.resize(static_cast<std::size_t>(count * context_));
+    targets_.resize(inputs_.size());
+    fill_batch(dataset_, order_, shard, cursor, count, context_, inputs_, targets_);
+    return {inputs_, targets_, {}};
+  }
+
+ private:
+  const TokenDataset& dataset_;
+  std::int64_t context_;
+  SequenceOrder order_;
+  std::vector<std::int32_t> inputs_;
+  std::vector<std::int32_t> targets_;
+};
+
 }  // namespace
 
 TokenDataset::TokenDataset(const std::filesystem::path& path) {
@@ -34,5 +57,13 @@ double TokenDataset::bytes_per_token(Split split) const {
 }
 
 std::uint64_t TokenDataset::digest() const { return digest_; }
+
+std::int64_t TokenDataset::bytes() const {
+  return static_cast<std::int64_t>((train_.size() + validation_.size()) * sizeof(std::uint16_t));
+}
+
+std::unique_ptr<Batches> TokenDataset::training(const Course& course) const {
+  return std::make_unique<TokenBatches>(*this, course);
+}
 
 }  // namespace archipelago::data

@@ -2,28 +2,31 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-namespace archipelago::data {
+#include "data/dataset.h"
 
-enum class Split { train, validation };
+namespace archipelago::data {
 
 // An HDF5 token file made by `archipelago prepare text`, read whole into memory. File format:
 // docs/data.md.
-class TokenDataset {
+class TokenDataset final : public Dataset {
  public:
   // Throws Error(bad_data) naming the file and what is wrong with it (missing, truncated, foreign,
   // an id outside its vocabulary).
   explicit TokenDataset(const std::filesystem::path& path);
 
-  std::int64_t vocabulary() const;
+  std::int64_t vocabulary() const override;
+  std::uint64_t digest() const override;
+  std::int64_t bytes() const override;
+  std::unique_ptr<Batches> training(const Course& course) const override;
+
   std::span<const std::uint16_t> tokens(Split split) const;
   // Bytes of the text a token stands for on average, to turn nats a token into nats a byte.
   double bytes_per_token(Split split) const;
-  // Hash over vocabulary and both splits: learners of one run must agree on it.
-  std::uint64_t digest() const;
 
  private:
   std::int64_t vocabulary_ = 0;

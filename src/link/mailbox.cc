@@ -25,6 +25,7 @@ struct ReportFields {
   std::int64_t life_steps;
   double step_seconds;
   double loss;
+  double accuracy;
   double blocked_seconds;
   double busy_seconds;
   double memory_ratio;
@@ -85,6 +86,7 @@ std::vector<std::byte> encode_report(const MailboxLayout& layout, const Report& 
   fields.life_steps = report.life_steps;
   fields.step_seconds = report.step_seconds;
   fields.loss = report.loss;
+  fields.accuracy = report.accuracy;
   fields.blocked_seconds = report.blocked_seconds;
   fields.busy_seconds = report.busy_seconds;
   fields.memory_ratio = report.memory_ratio;
@@ -123,6 +125,7 @@ std::optional<Report> MailboxReader::read_report() {
   report.tokens = fields.tokens;
   report.step_seconds = fields.step_seconds;
   report.loss = fields.loss;
+  report.accuracy = fields.accuracy;
   report.blocked_seconds = fields.blocked_seconds;
   report.busy_seconds = fields.busy_seconds;
   report.memory_ratio = fields.memory_ratio;

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "model/gpt.h"
+#include "model/linear.h"
 #include "model/vit.h"
 
 namespace archipelago::model {
@@ -26,20 +27,23 @@ void at_least_one(const char* option, std::int64_t value) {
 void check_images(const config::Model& config) {
   at_least_one("model.image", config.image);
   at_least_one("model.image_channels", config.image_channels);
-  at_least_one("model.patch", config.patch);
-  if (config.image % config.patch != 0) {
-    refuse("model.image " + std::to_string(config.image) + " is not a multiple of model.patch " +
-           std::to_string(config.patch));
+  if (config.kind == "vit") {
+    at_least_one("model.patch", config.patch);
+    if (config.image % config.patch != 0) {
+      refuse("model.image " + std::to_string(config.image) + " is not a multiple of model.patch " +
+             std::to_string(config.patch));
+    }
   }
-  if (config.context != patch_count(config)) {
-    refuse("model.context is " + std::to_string(config.context) + "; images of this size have " +
-           std::to_string(patch_count(config)) + " patches, so set model.context to that");
+  if (config.context != image_positions(config)) {
+    refuse("model.context is " + std::to_string(config.context) + "; a " + config.kind + " makes " +
+           std::to_string(image_positions(config)) +
+           " positions of such images, so set model.context to that");
   }
 }
 
 void check(const config::Model& config) {
-  if (config.kind != "gpt" && config.kind != "moe" && config.kind != "vit") {
-    refuse("model.kind is " + config.kind + "; it must be one of gpt, moe, vit");
+  if (config.kind != "gpt" && config.kind != "moe" && !is_image_model(config)) {
+    refuse("model.kind is " + config.kind + "; it must be one of gpt, moe, vit, linear");
   }
   at_least_one("model.layers", config.layers);
   at_least_one("model.width", config.width);
@@ -54,7 +58,7 @@ void check(const config::Model& config) {
              " is more than model.experts " + std::to_string(config.experts));
     }
   }
-  if (config.kind == "vit") check_images(config);
+  if (is_image_model(config)) check_images(config);
   if (config.width % config.heads != 0) {
     refuse("model.width " + std::to_string(config.width) + " is not a multiple of model.heads " +
            std::to_string(config.heads));
@@ -67,6 +71,14 @@ bool ends_with(const std::string& name, const char* suffix) {
 
 }  // namespace
 
+bool is_image_model(const config::Model& config) {
+  return config.kind == "vit" || config.kind == "linear";
+}
+
+std::int64_t image_positions(const config::Model& config) {
+  return config.kind == "vit" ? patch_count(config) : 1;
+}
+
 std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch,
                                   int threads) {
   check(config);
@@ -74,12 +86,15 @@ std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_
     throw Error(ExitCode::configuration, "train.batch leaves no sequence for this rank");
   }
   if (config.kind == "vit") return std::make_unique<Vit>(config, max_batch, threads);
+  if (config.kind == "linear") return std::make_unique<Linear>(config, max_batch, threads);
   return std::make_unique<Gpt>(config, max_batch, threads);
 }
 
 std::vector<TensorInfo> describe_tensors(const config::Model& config) {
   check(config);
-  return config.kind == "vit" ? VitPlan(config).plan.tensors() : GptPlan(config).plan.tensors();
+  if (config.kind == "vit") return VitPlan(config).plan.tensors();
+  if (config.kind == "linear") return LinearPlan(config).plan.tensors();
+  return GptPlan(config).plan.tensors();
 }
 
 void initialize_parameters(std::span<const TensorInfo> tensors, int layers, std::uint64_t seed,

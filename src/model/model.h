@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,6 +64,9 @@ class Model {
   // Mean loss without gradients.
   virtual float loss(const Batch& batch) = 0;
 
+  // Image models: share of the last batch's targets that had the largest logit. Nothing for text.
+  virtual std::optional<double> accuracy() const { return std::nullopt; }
+
   // Text models: logits (vocabulary) of the token that follows `tokens`, of which there are 1 to
   // context.
   virtual void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) = 0;
@@ -70,6 +74,12 @@ class Model {
   // Bytes of activations that one step of `batch` sequences keeps.
   virtual std::int64_t activation_bytes(std::int64_t batch) const = 0;
 };
+
+// Whether that kind of model takes images (vit, linear).
+bool is_image_model(const config::Model& config);
+
+// Positions of an image in such a model, which model.context must be: patches, or 1.
+std::int64_t image_positions(const config::Model& config);
 
 // Makes the model that `config.kind` names, with vocabulary > 0, for up to `max_batch` sequences a
 // step on this rank and `threads` OpenMP threads. Throws Error(configuration) when a size does not

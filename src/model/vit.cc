@@ -1,9 +1,7 @@
 #include "model/vit.h"
 
-#include <algorithm>
-#include <string>
-
 #include "core/error.h"
+#include "model/images.h"
 
 namespace archipelago::model {
 namespace {
@@ -47,7 +45,7 @@ void Vit::initialize(std::uint64_t seed) {
 }
 
 float Vit::forward_backward(const Batch& batch) {
-  check(batch);
+  check_image_batch(config_, batch, max_batch_);
   forward(batch);
   const float mean_loss = cross_entropy(batch, true);
   backward(batch);
@@ -55,38 +53,13 @@ float Vit::forward_backward(const Batch& batch) {
 }
 
 float Vit::loss(const Batch& batch) {
-  check(batch);
+  check_image_batch(config_, batch, max_batch_);
   forward(batch);
   return cross_entropy(batch, false);
 }
 
 void Vit::next_logits(std::span<const std::int32_t>, std::span<float>) {
   throw Error(ExitCode::configuration, "an image model has no next token; use a text model");
-}
-
-void Vit::check(const Batch& batch) const {
-  if (batch.images.empty()) {
-    throw Error(ExitCode::configuration,
-                "model.kind vit needs images, and the data file holds text; use gpt or moe");
-  }
-  const std::int64_t numbers = config_.image_channels * config_.image * config_.image;
-  if (batch.batch < 1 || batch.batch > max_batch_ ||
-      batch.images.size() != static_cast<std::size_t>(batch.batch * numbers) ||
-      batch.targets.size() != static_cast<std::size_t>(batch.batch)) {
-    throw Error(ExitCode::internal, "a batch of " + std::to_string(batch.batch) + " images with " +
-                                        std::to_string(batch.images.size()) +
-                                        " numbers does not fit a model made for " +
-                                        std::to_string(max_batch_) + " images of " +
-                                        std::to_string(numbers));
-  }
-  for (const std::int32_t target : batch.targets) {
-    if (target < -1 || target >= config_.vocabulary) {
-      throw Error(ExitCode::bad_data, "class " + std::to_string(target) +
-                                          " is not one of the model's " +
-                                          std::to_string(config_.vocabulary) +
-                                          "; use the data file that the model was made for");
-    }
-  }
 }
 
 void Vit::forward(const Batch& batch) {
@@ -107,14 +80,10 @@ void Vit::forward(const Batch& batch) {
 }
 
 float Vit::cross_entropy(const Batch& batch, bool gradients) {
-  const auto counted = std::count_if(batch.targets.begin(), batch.targets.end(),
-                                     [](std::int32_t target) { return target >= 0; });
-  const float share = counted == 0 ? 1.0F : 1.0F / static_cast<float>(counted);
-  kernels_->cross_entropy(losses_.data(), logits_.data(), batch.targets.data(),
-                          gradients ? share : 0.0F, batch.batch, config_.vocabulary);
-  double sum = 0;
-  for (std::int64_t i = 0; i < batch.batch; ++i) sum += static_cast<double>(losses_.data()[i]);
-  return static_cast<float>(sum * static_cast<double>(share));
+  const ClassScore score = score_classes(*kernels_, logits_.data(), losses_.data(), batch.targets,
+                                         config_.vocabulary, gradients);
+  accuracy_ = score.accuracy;
+  return score.loss;
 }
 
 void Vit::backward(const Batch& batch) {

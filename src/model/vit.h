@@ -33,11 +33,11 @@ class Vit final : public Model {
   void initialize(std::uint64_t seed) override;
   float forward_backward(const Batch& batch) override;
   float loss(const Batch& batch) override;
+  std::optional<double> accuracy() const override { return accuracy_; }
   void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) override;
   std::int64_t activation_bytes(std::int64_t batch) const override;
 
  private:
-  void check(const Batch& batch) const;
   // Up to the logits.
   void forward(const Batch& batch);
   // Mean loss of the logits, which with `gradients` become their gradients.
@@ -54,6 +54,7 @@ class Vit final : public Model {
   kernels::Buffer pooled_;  // the mean over positions, then its gradient
   kernels::Buffer logits_;
   kernels::Buffer losses_;
+  std::optional<double> accuracy_;
 };
 
 }  // namespace archipelago::model

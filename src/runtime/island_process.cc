@@ -23,7 +23,7 @@ std::span<std::byte> bytes_of(T& value) {
 
 }  // namespace
 
-IslandProcess::IslandProcess(const Setup& setup, const data::TokenDataset& dataset,
+IslandProcess::IslandProcess(const Setup& setup, const data::Dataset& dataset,
                              const RunFolder& folder, island::Island& island,
                              Communication* communication)
     : setup_(setup),
@@ -201,13 +201,14 @@ void IslandProcess::step() {
     checkpoint_if_due();
   }
   const double started = now_seconds();
-  const float loss = state_->step([this](std::span<float> v) { island_.all_reduce_mean(v); });
+  const auto done = state_->step([this](std::span<float> v) { island_.all_reduce_mean(v); });
   double seconds = now_seconds() - started;
   if (started < slow_until_) {
     sleep_seconds(seconds * (slow_factor_ - 1));
     seconds = now_seconds() - started;
   }
-  loss_ = loss;
+  loss_ = done.loss;
+  accuracy_ = done.accuracy.value_or(-1);
   ++life_steps_;
   step_seconds_ =
       step_seconds_ == 0 ? seconds : step_seconds_ + kSmoothing * (seconds - step_seconds_);
@@ -273,6 +274,7 @@ void IslandProcess::post_report() {
   }
   report.step_seconds = step_seconds_;
   report.loss = loss_;
+  report.accuracy = accuracy_;
   report.life_steps = life_steps_;
   report.blocked_seconds = blocked_seconds_;
   report.busy_seconds = life_started_ == 0 ? 0 : now_seconds() - life_started_;

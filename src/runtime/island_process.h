@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "data/token_dataset.h"
+#include "data/dataset.h"
 #include "island/island.h"
 #include "runtime/checkpoint_writer.h"
 #include "runtime/communication.h"
@@ -27,7 +27,7 @@ enum class IslandEnd {
 class IslandProcess {
  public:
   // `communication`: on the leader only. References must outlive this.
-  IslandProcess(const Setup& setup, const data::TokenDataset& dataset, const RunFolder& folder,
+  IslandProcess(const Setup& setup, const data::Dataset& dataset, const RunFolder& folder,
                 island::Island& island, Communication* communication);
   ~IslandProcess();
 
@@ -68,7 +68,7 @@ class IslandProcess {
   void log_memory() const;
 
   const Setup& setup_;
-  const data::TokenDataset& dataset_;
+  const data::Dataset& dataset_;
   const RunFolder& folder_;
   island::Island& island_;
   Communication* communication_;
@@ -87,6 +87,7 @@ class IslandProcess {
   std::int64_t run_tokens_ = 0;
   double step_seconds_ = 0;
   double loss_ = 0;
+  double accuracy_ = -1;  // below 0: the model has none
   double life_started_ = 0;
   std::int64_t life_steps_ = 0;
   double boundary_started_ = 0;

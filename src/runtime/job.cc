@@ -16,11 +16,17 @@
 namespace archipelago::runtime {
 namespace {
 
+void open_data(Job& job, const config::RunConfig& config) {
+  job.dataset = data::open_dataset(config.data.path);
+  config::RunConfig fitted = config;
+  fitted.model = fit_model(config.model, *job.dataset, config.data.path);
+  job.setup = make_setup(fitted);
+}
+
 void check_options_and_data(Job& job, const config::RunConfig& config) {
   job.layout = make_layout(config.sync, job.session.size());
   parse_chaos(config.chaos);
-  job.dataset.emplace(config.data.path);
-  job.setup = make_setup(config, job.dataset->vocabulary());
+  open_data(job, config);
 }
 
 std::uint64_t digest_of(const Job& job) {
@@ -77,10 +83,7 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
   });
 }
 
-void prepare_spawned(Job& job, const config::RunConfig& config) {
-  job.dataset.emplace(config.data.path);
-  job.setup = make_setup(config, job.dataset->vocabulary());
-}
+void prepare_spawned(Job& job, const config::RunConfig& config) { open_data(job, config); }
 
 std::vector<link::MpiPair> create_pairs(const Job& job) {
   const Layout& layout = *job.layout;

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "config/run_config.h"
-#include "data/token_dataset.h"
+#include "data/dataset.h"
 #include "link/mailbox.h"
 #include "link/mpi_pair.h"
 #include "mpi/session.h"
@@ -21,7 +22,7 @@ struct Job {
   mpi::Session& session;
   RunFolder folder;
   std::optional<Layout> layout;  // not in a spawned rank
-  std::optional<data::TokenDataset> dataset;
+  std::unique_ptr<data::Dataset> dataset;
   std::optional<Setup> setup;
   std::optional<checkpoint::Global> restored;  // syncers only, with --resume
 

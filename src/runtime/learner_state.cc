@@ -8,18 +8,16 @@
 
 namespace archipelago::runtime {
 
-LearnerState::LearnerState(const Setup& setup, const data::TokenDataset& dataset, int rank,
-                           int ranks)
+LearnerState::LearnerState(const Setup& setup, const data::Dataset& dataset, int rank, int ranks)
     : setup_(setup),
       dataset_(dataset),
-      order_(static_cast<std::int64_t>(dataset.tokens(data::Split::train).size()),
-             setup.config.model.context, setup.config.sync.learners, setup.config.train.seed),
+      batches_(dataset.training({setup.config.model.context, setup.config.sync.learners,
+                                 setup.config.train.seed, setup.config.data.shift,
+                                 setup.config.data.flip})),
       rank_batch_(setup.config.train.batch / ranks),
       first_sequence_(rank * rank_batch_),
       model_(model::make_model(setup.config.model, rank_batch_, setup.config.train.threads)),
       optimizer_(setup.tensors, setup.config.train),
-      inputs_(static_cast<std::size_t>(rank_batch_ * setup.config.model.context)),
-      targets_(inputs_.size()),
       held_(setup.fragments.size(), -1),
       steps_since_(setup.fragments.size(), 0),
       tokens_since_(setup.fragments.size(), 0) {}
@@ -65,11 +63,12 @@ void LearnerState::set_run_tokens(std::int64_t tokens) {
   steps_since_run_tokens_ = 0;
 }
 
-float LearnerState::step(const std::function<void(std::span<float>)>& average) {
-  load_batch();
-  float loss = model_->forward_backward({rank_batch_, inputs_, targets_});
+LearnerState::Step LearnerState::step(const std::function<void(std::span<float>)>& average) {
+  const float loss = model_->forward_backward(load_batch());
+  const auto rank_accuracy = model_->accuracy();
+  float means[] = {loss, static_cast<float>(rank_accuracy.value_or(0))};
   average(model_->gradients());
-  average(std::span(&loss, 1));
+  average(means);
 
   // The schedule follows the whole run, so a learner that was away has the others' learning rate.
   const std::int64_t step_of_run =
@@ -81,13 +80,13 @@ float LearnerState::step(const std::function<void(std::span<float>)>& average) {
   tokens_ += setup_.batch_tokens();
   for (auto& steps : steps_since_) ++steps;
   for (auto& tokens : tokens_since_) tokens += setup_.batch_tokens();
-  return loss;
+  return {means[0], rank_accuracy ? std::optional(means[1]) : std::nullopt};
 }
 
-void LearnerState::load_batch() {
+model::Batch LearnerState::load_batch() {
   const std::int64_t cursor = tokens_ / setup_.config.model.context + first_sequence_;
-  data::fill_batch(dataset_, order_, learner_, cursor, rank_batch_, setup_.config.model.context,
-                   inputs_, targets_);
+  const data::Samples samples = batches_->load(learner_, cursor, rank_batch_);
+  return {rank_batch_, samples.inputs, samples.targets, samples.images};
 }
 
 void LearnerState::copy_fragment(int fragment, std::span<float> values) const {
@@ -138,9 +137,7 @@ LearnerState::Memory LearnerState::memory() const {
           2 * parameters,
           model_->activation_bytes(rank_batch_),
           2 * setup_.largest_fragment * kFloat,
-          static_cast<std::int64_t>((dataset_.tokens(data::Split::train).size() +
-                                     dataset_.tokens(data::Split::validation).size()) *
-                                    sizeof(std::uint16_t))};
+          dataset_.bytes()};
 }
 
 }  // namespace archipelago::runtime

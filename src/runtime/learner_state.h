@@ -3,11 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "data/token_dataset.h"
+#include "data/dataset.h"
 #include "link/message.h"
 #include "model/model.h"
 #include "runtime/setup.h"
@@ -20,7 +21,7 @@ class LearnerState {
  public:
   // `rank` of `ranks` of the island: it trains on its share of each batch. The model and the
   // moments are made here; their parameters are undefined until begin() and receive().
-  LearnerState(const Setup& setup, const data::TokenDataset& dataset, int rank, int ranks);
+  LearnerState(const Setup& setup, const data::Dataset& dataset, int rank, int ranks);
 
   // Starts a life of `learner`: no fragment is held, data goes on where `tokens` says, the moments
   // are taken out of `saved` (zeros without), which is of this model.
@@ -34,9 +35,13 @@ class LearnerState {
   // Tokens trained by all learners so far, as the syncer last said: where the schedule stands.
   void set_run_tokens(std::int64_t tokens);
 
-  // One inner step; `average` replaces the gradients by their mean over the island and returns the
-  // mean loss likewise appended as the last element. Returns this step's loss.
-  float step(const std::function<void(std::span<float>)>& average);
+  struct Step {
+    float loss;                     // nats a target
+    std::optional<float> accuracy;  // images: share of the batch that was classified right
+  };
+
+  // One inner step; `average` replaces each number by its mean over the island.
+  Step step(const std::function<void(std::span<float>)>& average);
 
   // The rank's copy of a fragment and what is said of it.
   void copy_fragment(int fragment, std::span<float> values) const;
@@ -69,17 +74,15 @@ class LearnerState {
 
  private:
   static std::size_t at(int fragment) { return static_cast<std::size_t>(fragment); }
-  void load_batch();
+  model::Batch load_batch();
 
   const Setup& setup_;
-  const data::TokenDataset& dataset_;
-  data::SequenceOrder order_;
+  const data::Dataset& dataset_;
+  std::unique_ptr<data::Batches> batches_;
   std::int64_t rank_batch_;
   std::int64_t first_sequence_;
   std::unique_ptr<model::Model> model_;
   model::AdamW optimizer_;
-  std::vector<std::int32_t> inputs_;
-  std::vector<std::int32_t> targets_;
 
   int learner_ = -1;
   int incarnation_ = -1;

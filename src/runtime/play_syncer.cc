@@ -33,9 +33,9 @@ std::unique_ptr<link::MpiSyncerEnd> connect_leaders(const Job& job) {
   return link;
 }
 
-double final_loss(const Job& job, const SyncerProcess& syncer) {
+evaluate::Score final_score(const Job& job, const SyncerProcess& syncer) {
   const int threads = static_cast<int>(std::thread::hardware_concurrency());
-  return validation_loss(*job.setup, *job.dataset, syncer.state().flat_parameters(), threads);
+  return validation_score(*job.setup, *job.dataset, syncer.state().flat_parameters(), threads);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ void play_syncer(Job& job) {
       syncer.add_island(std::move(island.members));
     }
   }
-  const int code = syncer.conclude(final_loss(job, syncer));
+  const int code = syncer.conclude(final_score(job, syncer));
   if (!syncer.orderly()) job.session.leave(code, mpi::Ending::abrupt);
   wait_for_world();
   link->close();
@@ -91,7 +91,7 @@ void play_standby(Job& job) {
   SyncerProcess syncer(*job.setup, job.folder, *link, nullptr, start, [](int) {});
   while (syncer.turn()) {
   }
-  job.session.leave(syncer.conclude(final_loss(job, syncer)), mpi::Ending::abrupt);
+  job.session.leave(syncer.conclude(final_score(job, syncer)), mpi::Ending::abrupt);
 }
 
 }  // namespace archipelago::runtime

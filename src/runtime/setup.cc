@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "data/image_dataset.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -21,19 +22,45 @@ std::vector<sync::MergePiece> merge_pieces(const fragment::Fragment& fragment,
   return pieces;
 }
 
+// An option of 0 is as the data says; else it must not be below that.
+void fit(std::int64_t& option, std::int64_t of_data, const char* name,
+         const std::string& data_path) {
+  if (option == 0) option = of_data;
+  if (option < of_data) {
+    throw Error(ExitCode::bad_data, std::string(name) + " is " + std::to_string(option) + " but " +
+                                        data_path + " needs " + std::to_string(of_data) +
+                                        "; set it to that (or 0), or prepare the data again");
+  }
+}
+
 }  // namespace
 
-Setup make_setup(const config::RunConfig& config, std::int64_t data_vocabulary) {
-  Setup setup{config, {}, {}, {}, {}};
-  auto& vocabulary = setup.config.model.vocabulary;
-  if (vocabulary == 0) vocabulary = data_vocabulary;
-  if (vocabulary < data_vocabulary) {
-    throw Error(ExitCode::bad_data, "model.vocabulary is " + std::to_string(vocabulary) + " but " +
-                                        config.data.path + " has a vocabulary of " +
-                                        std::to_string(data_vocabulary) +
-                                        "; set model.vocabulary to that (or 0), or prepare the "
-                                        "data again");
+config::Model fit_model(config::Model model, const data::Dataset& dataset,
+                        const std::string& data_path) {
+  const auto* const images = dynamic_cast<const data::ImageDataset*>(&dataset);
+  if (model::is_image_model(model) != (images != nullptr)) {
+    throw Error(ExitCode::configuration,
+                data_path + " holds " + (images != nullptr ? "images" : "text") +
+                    ", which model.kind " + model.kind + " does not take; use " +
+                    (images != nullptr ? "vit or linear" : "gpt or moe"));
   }
+  fit(model.vocabulary, dataset.vocabulary(), "model.vocabulary", data_path);
+  if (images != nullptr) {
+    fit(model.image, images->side(), "model.image", data_path);
+    fit(model.image_channels, images->channels(), "model.image_channels", data_path);
+    if (model.image != images->side() || model.image_channels != images->channels()) {
+      throw Error(ExitCode::configuration,
+                  data_path + " has images of " + std::to_string(images->side()) + " pixels and " +
+                      std::to_string(images->channels()) +
+                      " channels; leave model.image and model.image_channels out");
+    }
+    model.context = model::image_positions(model);
+  }
+  return model;
+}
+
+Setup make_setup(const config::RunConfig& config) {
+  Setup setup{config, {}, {}, {}, {}};
   setup.tensors = model::describe_tensors(setup.config.model);
 
   std::vector<fragment::TensorExtent> extents;

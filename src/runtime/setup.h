@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "config/run_config.h"
+#include "data/dataset.h"
 #include "fragment/partition.h"
 #include "model/model.h"
 #include "sync/merge.h"
@@ -24,8 +26,12 @@ struct Setup {
   std::int64_t batch_tokens() const { return config.train.batch * config.model.context; }
 };
 
-// `data_vocabulary`: of the token file. Throws Error(configuration) when options and data do not
-// fit together.
-Setup make_setup(const config::RunConfig& config, std::int64_t data_vocabulary);
+// The model with what its options leave to the data filled in. `data_path` is for messages. Throws
+// Error(configuration) or Error(bad_data) when options and data do not fit together.
+config::Model fit_model(config::Model model, const data::Dataset& dataset,
+                        const std::string& data_path);
+
+// `config.model` as fit_model gives it. Throws Error(configuration) for a model that can't be.
+Setup make_setup(const config::RunConfig& config);
 
 }  // namespace archipelago::runtime

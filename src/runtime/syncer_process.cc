@@ -145,14 +145,16 @@ void SyncerProcess::add_step_row(IslandBook& book, const link::Report& report) {
   if (report.step_seconds <= 0 || report.step == book.row_step) return;
   book.row_step = report.step;
   statistics_.add_step(report, now_seconds());
-  record_.add_metrics({{"t", elapsed()},
-                       {"learner", report.learner},
-                       {"incarnation", report.incarnation},
-                       {"step", report.step},
-                       {"tokens", report.tokens},
-                       {"loss", report.loss},
-                       {"step_s", report.step_seconds},
-                       {"blocked_s", report.blocked_seconds - book.row_blocked}});
+  nlohmann::json row = {{"t", elapsed()},
+                        {"learner", report.learner},
+                        {"incarnation", report.incarnation},
+                        {"step", report.step},
+                        {"tokens", report.tokens},
+                        {"loss", report.loss},
+                        {"step_s", report.step_seconds},
+                        {"blocked_s", report.blocked_seconds - book.row_blocked}};
+  if (report.accuracy >= 0) row["accuracy"] = report.accuracy;
+  record_.add_metrics(row);
   book.row_blocked = report.blocked_seconds;
 }
 

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "evaluate/score.h"
 #include "island/island.h"
 #include "link/link.h"
 #include "link/replica.h"
@@ -49,9 +50,9 @@ class SyncerProcess {
   // One turn of the loop. False: the run is over, all learners have said goodbye.
   bool turn();
 
-  // Writes the last checkpoint's outcome, the validation loss and summary.json, then lets the
-  // islands go. The exit code.
-  int conclude(double validation_loss);
+  // Writes the last checkpoint's outcome, how the model does on the validation split and
+  // summary.json, then lets the islands go. The exit code.
+  int conclude(const evaluate::Score& validation);
 
   const GlobalState& state() const { return state_; }
   bool orderly() const {

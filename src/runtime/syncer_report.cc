@@ -18,7 +18,7 @@ constexpr double kDismissPollSeconds = 0.001;
 
 }  // namespace
 
-int SyncerProcess::conclude(double validation_loss) {
+int SyncerProcess::conclude(const evaluate::Score& validation) {
   const bool saved = writer_.finish();
   const bool complete = finish_->outcome == sync::Outcome::complete;
   const int exit_code = static_cast<int>(complete ? ExitCode::done : ExitCode::try_again);
@@ -45,7 +45,7 @@ int SyncerProcess::conclude(double validation_loss) {
       {"rejoin_s", rejoin_seconds_},
       {"rounds", machine_.rounds()},
       {"final_train_loss", losses > 0 ? nlohmann::json(loss / losses) : nlohmann::json()},
-      {"final_val_loss", validation_loss},
+      {"final_val_loss", validation.loss},
       {"blocked_fraction", statistics_.blocked_fraction(living)},
       {"bytes_up", link_.bytes_up()},
       {"bytes_down", link_.bytes_down()},
@@ -59,6 +59,7 @@ int SyncerProcess::conclude(double validation_loss) {
                                                                : "no_learners"},
       {"reason", finish_->reason},
       {"exit_code", exit_code}};
+  if (validation.accuracy) summary["final_val_accuracy"] = *validation.accuracy;
   write_status("done");
   record_.write_summary(summary);
   dismiss_islands();
@@ -106,9 +107,10 @@ void SyncerProcess::write_status(const std::string& state) {
                             {"pids", nlohmann::json::array()}};
     const bool has_island = view.island >= 0 && view.state != sync::LearnerState::lost;
     if (has_island) {
-      const auto& members = islands_.at(static_cast<std::size_t>(view.island)).members;
-      entry["host"] = members.front().host;
-      for (const auto& member : members) entry["pids"].push_back(member.pid);
+      const IslandBook& book = islands_.at(static_cast<std::size_t>(view.island));
+      entry["host"] = book.members.front().host;
+      for (const auto& member : book.members) entry["pids"].push_back(member.pid);
+      if (book.report.accuracy >= 0) entry["accuracy"] = book.report.accuracy;
     }
     learners.push_back(std::move(entry));
   }

@@ -2,14 +2,15 @@
 
 #include <span>
 
-#include "data/token_dataset.h"
+#include "data/dataset.h"
+#include "evaluate/score.h"
 #include "runtime/setup.h"
 
 namespace archipelago::runtime {
 
-// Mean loss, nats a token, of the model with these flat parameters over the validation split (its
-// first config.train.validation tokens; 0: all), in windows of the model's context.
-double validation_loss(const Setup& setup, const data::TokenDataset& dataset,
-                       std::span<const float> parameters, int threads);
+// How the model with these flat parameters does on the validation split (its first
+// config.train.validation tokens, or so many positions' images; 0: all).
+evaluate::Score validation_score(const Setup& setup, const data::Dataset& dataset,
+                                 std::span<const float> parameters, int threads);
 
 }  // namespace archipelago::runtime

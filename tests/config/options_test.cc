@@ -63,7 +63,7 @@ Failure failure_of(const Arguments& arguments) {
 RunConfig unlike_default() {
   RunConfig c;
   c.model = {"moe", 7, 96, 6, 33, 300, 4, 3, 0.5, 0.25, 28, 1, 7};
-  c.data.path = "/data set/tokens.h5";
+  c.data = {"/data set/tokens.h5", 3, true};
   c.train = {18, 12345678901234, 0.1, 0.3, 3, 1.0 / 3.0, 0.8, 0.85, 0.0, 99, 5, 1000};
   c.sync = {5,   2,   4,    1, false, 7.5, 6, 1.25, 2, 0.5, 2.5, "mean", 0.123456789012345678,
             0.1, 1.5, 9.75, 0};

@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
   config.heads = std::stol(argv[5]);
   config.context = std::stol(argv[6]);
   config.vocabulary = std::stol(argv[7]);
+  config.image_channels = 3;
   if (config.kind == "vit") config.image = std::lround(std::sqrt(config.context)) * config.patch;
   const std::int64_t batch = std::stol(argv[8]);
   const auto network = model::make_model(config, batch, std::stoi(argv[9]));

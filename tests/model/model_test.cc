@@ -84,6 +84,7 @@ TEST(MakeModel, RefusesWhatCannotWorkInOneLine) {
     return [=](config::Model& c) {
       c.kind = "vit";
       c.image = image;
+      c.image_channels = 1;
       c.patch = patch;
       c.context = context;
     };

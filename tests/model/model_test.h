@@ -27,10 +27,11 @@ inline config::Model small_config(const std::string& kind) {
   config::Model config = small_config();
   config.kind = kind;
   if (kind == "moe") config.experts = 5;
-  if (kind == "vit") {
+  if (kind == "vit" || kind == "linear") {
     config.image = 9;
+    config.image_channels = 3;
     config.patch = 3;
-    config.context = 9;
+    config.context = kind == "vit" ? 9 : 1;
   }
   return config;
 }
@@ -46,7 +47,7 @@ struct Example {
     const auto token = [&] {
       return static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(config.vocabulary)));
     };
-    if (config.kind == "vit") {
+    if (is_image_model(config)) {
       const std::int64_t numbers = config.image_channels * config.image * config.image;
       for (std::int64_t i = 0; i < batch; ++i) targets.push_back(token());
       for (std::int64_t i = 0; i < batch * numbers; ++i) {

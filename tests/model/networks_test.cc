@@ -12,7 +12,7 @@ class NetworksTest : public testing::TestWithParam<const char*> {
  protected:
   config::Model config_ = small_config(GetParam());
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, NetworksTest, testing::Values("gpt", "moe", "vit"));
+INSTANTIATE_TEST_SUITE_P(Kinds, NetworksTest, testing::Values("gpt", "moe", "vit", "linear"));
 
 TEST_P(NetworksTest, LossAndEveryTensorsGradientAgainstDoublePrecision) {
   config::Model config = config_;
@@ -68,6 +68,23 @@ TEST_P(NetworksTest, LearnsOneBatchByHeart) {
     optimizer.step(model->parameters(), model->gradients(), 3e-3);
   }
   EXPECT_LT(model->loss(example.batch(2)), 0.05);
+}
+
+TEST(Accuracy, IsTheShareOfTargetsThatCountWhoseLogitIsTheLargest) {
+  config::Model config = small_config("linear");
+  config.image = 1;
+  config.image_channels = 2;
+  config.vocabulary = 3;
+  const auto model = make_model(config, 5, 1);
+  // Class 0 likes the first number, class 1 the second, class 2 neither.
+  const std::vector<float> weights = {1, 0, 0, 0, 1, 0};
+  std::ranges::copy(weights, model->parameters().begin());
+  const std::vector<float> images = {9, 1, 1, 9, 5, -1, -2, -2, 9, 1};
+  const std::vector<std::int32_t> targets = {0, 1, 1, 2, -1};
+  EXPECT_EQ(model->accuracy(), std::nullopt);
+  model->loss({5, {}, targets, images});
+  EXPECT_EQ(model->accuracy(), 0.75);
+  EXPECT_EQ(make_model(small_config(), 1, 1)->accuracy(), std::nullopt);
 }
 
 TEST_P(NetworksTest, SameThreadsSameBits) {

@@ -23,11 +23,8 @@ class ReferenceModel {
 
   Losses losses(const model::Batch& batch) const {
     const std::vector<std::int32_t> targets(batch.targets.begin(), batch.targets.end());
-    const bool images = config_.kind == "vit";
     double router_losses = 0;
-    const Array x = trunk(images ? embed_images(batch) : embed_tokens(batch), batch.batch, !images,
-                          router_losses);
-    const Array logits = images ? classify(x, batch.batch) : predict(x);
+    const Array logits = logits_of(batch, router_losses);
     double counted = 0;
     for (const std::int32_t target : targets) counted += target >= 0 ? 1 : 0;
     const double loss =
@@ -37,6 +34,17 @@ class ReferenceModel {
   }
 
  private:
+  Array logits_of(const model::Batch& batch, double& router_losses) const {
+    if (config_.kind == "linear") {
+      const Array pixels(batch.images.begin(), batch.images.end());
+      return map("head", pixels, static_cast<std::int64_t>(pixels.size()) / batch.batch);
+    }
+    const bool images = config_.kind == "vit";
+    const Array x = trunk(images ? embed_images(batch) : embed_tokens(batch), batch.batch, !images,
+                          router_losses);
+    return images ? classify(x, batch.batch) : predict(x);
+  }
+
   Array embed_tokens(const model::Batch& batch) const {
     return embedding({batch.inputs.begin(), batch.inputs.end()}, values_.at("wte.weight"),
                      values_.at("wpe.weight"), config_.context, config_.width);

@@ -17,8 +17,9 @@ runtime::Setup tiny_setup() {
   config.model.width = 8;
   config.model.heads = 2;
   config.model.context = 4;
+  config.model.vocabulary = 16;
   config.sync.fragments = kFragments;
-  return make_setup(config, 16);
+  return make_setup(config);
 }
 
 class FragmentSenderTest : public testing::Test {

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+
+namespace archipelago::data {
+
+enum class Split { train, validation };
+
+// What a learner takes from its data set: which shard of how many, in which order, and what is done
+// to images.
+struct Course {
+  std::int64_t context = 1;  // text: tokens of a sequence
+  int shards = 1;
+  std::uint64_t seed = 1;
+  std::int64_t shift = 0;  // images are moved by up to so many pixels each way
+  bool flip = false;       // half of the images are mirrored
+};
+
+// Text: inputs and targets are (count, context) ids. Images: (count, channels, side, side) and the
+// class of each in targets (count).
+struct Samples {
+  std::span<const std::int32_t> inputs;
+  std::span<const std::int32_t> targets;
+  std::span<const float> images;
+};
+
+// The samples of a course, a batch at a time: a pure function of shard and cursor, so that a
+// learner that comes back goes on exactly where its checkpoint says.
+class Batches {
+ public:
+  virtual ~Batches() = default;
+
+  // The `count` samples from number `cursor` of `shard` on (from 0, over epochs); valid until the
+  // next call.
+  virtual Samples load(int shard, std::int64_t cursor, std::int64_t count) = 0;
+};
+
+// A data file of `archipelago prepare`, read whole into memory.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual std::int64_t vocabulary() const = 0;  // token ids, or classes of images
+  // Hash over the content: learners of one run must agree on it.
+  virtual std::uint64_t digest() const = 0;
+  virtual std::int64_t bytes() const = 0;  // of memory
+
+  // Over the training split; the data set must outlive it. Throws Error(bad_data) where there are
+  // fewer samples than shards.
+  virtual std::unique_ptr<Batches> training(const Course& course) const = 0;
+};
+
+// Text or images, as the file says. Throws Error(bad_data) naming the file and what is wrong.
+std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path);
+
+}  // namespace archipelago::data

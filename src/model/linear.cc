@@ -1,0 +1,55 @@
+#include "model/linear.h"
+
+#include "core/error.h"
+#include "model/images.h"
+
+namespace archipelago::model {
+
+LinearPlan::LinearPlan(const config::Model& config)
+    : weight(
+          plan.add("head.weight", {image_numbers(config), config.vocabulary}, TensorRole::table)),
+      bias(plan.add("head.bias", {config.vocabulary}, TensorRole::vector)) {}
+
+Linear::Linear(const config::Model& config, std::int64_t max_batch, int threads)
+    : config_(config),
+      max_batch_(max_batch),
+      kernels_(kernels::make_cpu_kernels(threads)),
+      parts_(config),
+      storage_(*kernels_, parts_.plan, max_batch),
+      logits_(*kernels_, max_batch * config.vocabulary),
+      losses_(*kernels_, max_batch) {}
+
+void Linear::initialize(std::uint64_t seed) {
+  initialize_parameters(tensors(), 1, seed, parameters());
+}
+
+float Linear::forward_backward(const Batch& batch) {
+  const float mean_loss = forward(batch, true);
+  kernels_->linear_backward_weight(storage_.gradient(parts_.weight), storage_.gradient(parts_.bias),
+                                   batch.images.data(), logits_.data(), batch.batch,
+                                   image_numbers(config_), config_.vocabulary);
+  return mean_loss;
+}
+
+float Linear::loss(const Batch& batch) { return forward(batch, false); }
+
+float Linear::forward(const Batch& batch, bool gradients) {
+  check_image_batch(config_, batch, max_batch_);
+  kernels_->linear_forward(logits_.data(), batch.images.data(), storage_.value(parts_.weight),
+                           storage_.value(parts_.bias), nullptr, batch.batch,
+                           image_numbers(config_), config_.vocabulary);
+  const ClassScore score = score_classes(*kernels_, logits_.data(), losses_.data(), batch.targets,
+                                         config_.vocabulary, gradients);
+  accuracy_ = score.accuracy;
+  return score.loss;
+}
+
+void Linear::next_logits(std::span<const std::int32_t>, std::span<float>) {
+  throw Error(ExitCode::configuration, "an image model has no next token; use a text model");
+}
+
+std::int64_t Linear::activation_bytes(std::int64_t batch) const {
+  return static_cast<std::int64_t>(sizeof(float)) * batch * (config_.vocabulary + 1);
+}
+
+}  // namespace archipelago::model

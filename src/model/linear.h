@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+
+#include "model/storage.h"
+
+namespace archipelago::model {
+
+// The tensors of a linear classifier, no memory yet.
+struct LinearPlan {
+  explicit LinearPlan(const config::Model& config);
+
+  Plan plan;
+  Parameter weight, bias;
+};
+
+// Softmax regression on the pixels: what every other image model has to beat.
+class Linear final : public Model {
+ public:
+  Linear(const config::Model& config, std::int64_t max_batch, int threads);
+
+  std::span<const TensorInfo> tensors() const override { return parts_.plan.tensors(); }
+  std::span<float> parameters() override { return storage_.parameters(); }
+  std::span<float> gradients() override { return storage_.gradients(); }
+  void initialize(std::uint64_t seed) override;
+  float forward_backward(const Batch& batch) override;
+  float loss(const Batch& batch) override;
+  std::optional<double> accuracy() const override { return accuracy_; }
+  void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) override;
+  std::int64_t activation_bytes(std::int64_t batch) const override;
+
+ private:
+  // Mean loss; with `gradients` the logits become theirs.
+  float forward(const Batch& batch, bool gradients);
+
+  config::Model config_;
+  std::int64_t max_batch_;
+  std::unique_ptr<kernels::Kernels> kernels_;
+  LinearPlan parts_;
+  Storage storage_;
+  kernels::Buffer logits_;
+  kernels::Buffer losses_;
+  std::optional<double> accuracy_;
+};
+
+}  // namespace archipelago::model
