@@ -29,6 +29,13 @@ struct AdamWStep {
   std::int64_t step;     // t of the bias correction, from 1
 };
 
+struct SgdStep {
+  float learning_rate;
+  float momentum;
+  float weight_decay;
+  float gradient_scale;  // what gradients are multiplied by first (clipping)
+};
+
 // Which operand of a product is stored transposed.
 enum class Transpose { neither, left, right };
 
@@ -178,6 +185,13 @@ class Kernels {
   // gradients to zero (Loshchilov and Hutter 2019, Alg. 2, the decay times the learning rate).
   virtual void adamw(float* parameters, float* gradients, float* first_moment, float* second_moment,
                      const AdamWStep& step, std::int64_t count) = 0;
+
+  // One step of stochastic gradient descent over `count` elements: momentum := step.momentum *
+  // momentum + gradient; parameters := parameters - learning_rate * (momentum + weight_decay *
+  // parameters); sets gradients to zero (Loshchilov and Hutter 2019, Alg. 1, the rate outside the
+  // momentum).
+  virtual void sgd(float* parameters, float* gradients, float* momentum, const SgdStep& step,
+                   std::int64_t count) = 0;
 };
 
 // On `threads` >= 1 threads of this process; see docs/kernels.md.

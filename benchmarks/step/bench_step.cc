@@ -17,6 +17,7 @@
 #include "core/random.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "model/optimizer.h"
 
 namespace {
 

@@ -76,6 +76,8 @@ class CpuKernels final : public Kernels {
   double sum_of_squares(const float* x, std::int64_t count) override;
   void adamw(float* parameters, float* gradients, float* first_moment, float* second_moment,
              const AdamWStep& step, std::int64_t count) override;
+  void sgd(float* parameters, float* gradients, float* momentum, const SgdStep& step,
+           std::int64_t count) override;
 
  private:
   // At least `count` floats for each thread, kept from call to call: only the first step allocates.

@@ -119,4 +119,18 @@ void CpuKernels::adamw(float* parameters, float* gradients, float* first_moment,
   });
 }
 
+void CpuKernels::sgd(float* parameters, float* gradients, float* momentum, const SgdStep& step,
+                     std::int64_t count) {
+  const float keep = 1.0F - step.learning_rate * step.weight_decay;
+  parallel_ranges(threads_, count, 16, [&](int, Range range) {
+#pragma omp simd
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      const float m = step.momentum * momentum[i] + gradients[i] * step.gradient_scale;
+      momentum[i] = m;
+      gradients[i] = 0;
+      parameters[i] = parameters[i] * keep - step.learning_rate * m;
+    }
+  });
+}
+
 }  // namespace archipelago::kernels

@@ -41,8 +41,8 @@ struct Learner {
   std::int64_t tokens = 0;
   std::int64_t cursor = 0;  // /data/cursor: next sequence of its shard
   std::int64_t adam_steps = 0;
-  std::vector<float> adam_m;  // flat
-  std::vector<float> adam_v;
+  std::vector<float> adam_m;  // flat; of SGD the momentum
+  std::vector<float> adam_v;  // of SGD empty
   std::uint64_t random_state = 0;
   std::vector<std::int64_t> steps_since;   // c_steps (P)
   std::vector<std::int64_t> tokens_since;  // c_tokens (P)

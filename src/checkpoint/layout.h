@@ -15,6 +15,7 @@ inline constexpr const char* kLearnerKind = "learner";
 
 inline constexpr const char* kParameters = "/params";
 inline constexpr const char* kMomentum = "/outer/momentum";
+inline constexpr const char* kInner = "/inner";
 inline constexpr const char* kAdamM = "/inner/adam_m";
 inline constexpr const char* kAdamV = "/inner/adam_v";
 

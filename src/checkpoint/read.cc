@@ -121,7 +121,9 @@ Learner read_learner(hid_t file) {
   state.random_state = hdf5::read_number<std::uint64_t>(file, "random_state");
   state.cursor = read_counters<std::int64_t>(file, "/data/cursor", 1).front();
   state.adam_m = read_tensors(file, kAdamM, state.common.tensors);
-  state.adam_v = read_tensors(file, kAdamV, state.common.tensors);
+  if (hdf5::has_member(hdf5::open_group(file, kInner).get(), "adam_v")) {
+    state.adam_v = read_tensors(file, kAdamV, state.common.tensors);
+  }
   const std::size_t fragments = state.common.versions.size();
   state.steps_since = read_counters<std::int64_t>(file, "/clock/steps_since", fragments);
   state.tokens_since = read_counters<std::int64_t>(file, "/clock/tokens_since", fragments);

@@ -107,7 +107,7 @@ std::size_t build(const Learner& state, const LearnerArrays& arrays, MappedFile&
     hdf5::write_dataset<std::int64_t>(data.get(), "cursor", std::array{state.cursor});
     const hdf5::Group inner = hdf5::create_group(file, "inner");
     write_tensors(file, kAdamM, state.common, arrays.adam_m);
-    write_tensors(file, kAdamV, state.common, arrays.adam_v);
+    if (!arrays.adam_v.empty()) write_tensors(file, kAdamV, state.common, arrays.adam_v);
   }
   hdf5::write_flag(file, "complete", true);
   return std::move(image).finish();

@@ -4,11 +4,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/train_arguments.h"
+#include "config/options.h"
 #include "core/error.h"
+#include "data/dataset.h"
+#include "runtime/dry_run.h"
 
 namespace archipelago::cli {
 namespace {
@@ -35,6 +41,20 @@ config::RunConfig read_options(std::span<const std::string> arguments) {
   }
 }
 
+// `train --dry-run`: what the run would need. Data and folder may be missing.
+int run_dry(std::span<const std::string> arguments) {
+  config::RunConfig config = config::parse_run_config(arguments);
+  std::unique_ptr<data::Dataset> dataset;
+  if (!config.data.path.empty()) {
+    dataset = data::open_dataset(config.data.path);
+    config.model = runtime::fit_model(config.model, *dataset, config.data.path);
+  } else if (config.model.vocabulary == 0) {
+    throw Error(ExitCode::usage, "a dry run needs --data.path FILE or --model.vocabulary N");
+  }
+  std::cout << runtime::describe_run(runtime::make_setup(config), dataset.get());
+  return 0;
+}
+
 }  // namespace
 
 int run_train(std::span<const std::string> arguments) {
@@ -42,6 +62,8 @@ int run_train(std::span<const std::string> arguments) {
     std::cout << train_help();
     return 0;
   }
+  std::vector<std::string> passed(arguments.begin(), arguments.end());
+  if (std::erase(passed, "--dry-run") > 0) return run_dry(passed);
   const config::RunConfig config = read_options(arguments);
   make_shared_folder();
   return runtime::train(config);

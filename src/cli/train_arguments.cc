@@ -4,6 +4,17 @@
 #include "core/error.h"
 
 namespace archipelago::cli {
+namespace {
+
+std::string local_names() {
+  std::string line;
+  for (const std::string& name : config::local_option_names()) {
+    line += (line.empty() ? "" : ", ") + name;
+  }
+  return line;
+}
+
+}  // namespace
 
 std::string train_help() {
   config::RunConfig defaults;
@@ -13,11 +24,17 @@ std::string train_help() {
          "mpirun --with-ft ulfm ... archipelago train ..., with the ranks in this order: the "
          "syncer,\n"
          "its standbys, then the ranks of each learner's and each spare's island.\n\n"
+         "--dry-run, without mpirun: print parameters, memory and what is to be exchanged, and "
+         "end.\n\n"
          "Every option can also stand in an INI file (outer_lr = X below [sync]) or in the "
          "environment\n"
          "(ARCHIPELAGO_SYNC_OUTER_LR=X). The command line wins over the environment, that over "
          "INI\n"
-         "files, those over the defaults in [brackets].\n\n" +
+         "files, those over the defaults in [brackets].\n\n"
+         "A section [learner.2] with a line train.batch = 8, or --learner.2.train.batch 8, is for "
+         "learner 2\n"
+         "alone (they are numbered from 0); so may be: " +
+         local_names() + ".\n\n" +
          config::help_text(config::run_options(defaults), config::ConfigFiles::allowed);
 }
 

@@ -33,7 +33,9 @@ std::string variable_name(const std::string& option_name) {
 }
 
 std::string section_of(const std::string& name) {
-  const auto dot = name.find('.');
+  // A learner's own options, learner.N.section.name, stand below [learner.N].
+  constexpr std::string_view kLearner = "learner.";
+  const auto dot = name.find('.', name.starts_with(kLearner) ? kLearner.size() : 0);
   return dot == std::string::npos ? std::string() : name.substr(0, dot);
 }
 

@@ -1,10 +1,17 @@
 #include "config/options.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <sstream>
+#include <string_view>
 
 #include "core/error.h"
 
@@ -38,14 +45,21 @@ std::vector<Option> data_options(Data& d) {
 
 std::vector<Option> train_options(Train& t) {
   return {
-      integer("train.batch", t.batch, 1, 1 << 24, "sequences a learner and inner step"),
+      integer("train.batch", t.batch, 1, 1 << 24, "sequences or images a learner and inner step"),
+      integer("train.accumulate", t.accumulate, 1, 1 << 24,
+              "parts of a batch that are computed one after the other, to save memory"),
       integer("train.steps", t.steps, 1, kUnbounded, "inner steps a learner"),
+      choice("train.optimizer", t.optimizer, {"adamw", "sgd"}, "inner optimizer"),
+      choice("train.schedule", t.schedule, {"cosine", "linear", "constant"},
+             "learning rate after the warm-up"),
       positive("train.lr", t.lr, 100, "peak inner learning rate"),
-      real("train.min_lr", t.min_lr, 0, 1, "end of the cosine decay, as a share of train.lr"),
+      real("train.min_lr", t.min_lr, 0, 1,
+           "end of a cosine or linear schedule, as a share of train.lr"),
       integer("train.warmup", t.warmup, 0, kUnbounded, "inner steps of linear warm-up"),
       real("train.weight_decay", t.weight_decay, 0, 100, "on matrices and tables only"),
       real("train.beta1", t.beta1, 0, 0.999999, "decay of AdamW's first moment"),
       real("train.beta2", t.beta2, 0, 0.999999, "decay of AdamW's second moment"),
+      real("train.momentum", t.momentum, 0, 0.999999, "momentum of SGD"),
       real("train.clip", t.clip, 0, kNoLimit, "largest global gradient norm; 0: no clipping"),
       integer("train.validation", t.validation, 0, kUnbounded,
               "tokens of the validation split that a loss is taken over; 0: all"),
@@ -90,6 +104,119 @@ std::vector<Option> checkpoint_options(Checkpoint& c) {
   };
 }
 
+// What a learner may have its own of: data, batch, optimizer, schedule, threads, device.
+constexpr std::string_view kLocal[] = {
+    "device",         "model.recompute",  "data.path",          "data.shift",     "data.flip",
+    "train.batch",    "train.accumulate", "train.optimizer",    "train.schedule", "train.lr",
+    "train.min_lr",   "train.warmup",     "train.weight_decay", "train.beta1",    "train.beta2",
+    "train.momentum", "train.clip",       "train.threads"};
+
+std::vector<Option> shared_options(RunConfig& config) {
+  std::vector<Option> all = top_options(config);
+  append(all, model_options(config.model));
+  append(all, data_options(config.data));
+  append(all, train_options(config.train));
+  append(all, sync_options(config.sync));
+  append(all, checkpoint_options(config.checkpoint));
+  return all;
+}
+
+// Sets one of the shared options and returns its value as it is written.
+std::string set_shared(RunConfig& config, const std::string& name, const std::string& value) {
+  const auto options = shared_options(config);
+  const auto option = std::ranges::find(options, name, &Option::name);
+  option->set(value);
+  return option->get();
+}
+
+// The option that gives `learner` a value of its own of `shared`.
+Option local_option(RunConfig& config, int learner, const Option& shared) {
+  const std::string name = shared.name;
+  return {.name = "learner." + std::to_string(learner) + '.' + name,
+          .argument = shared.argument,
+          .help = "of learner " + std::to_string(learner) + ": " + shared.help,
+          .default_value = {},
+          .set =
+              [&config, learner, name](const std::string& text) {
+                RunConfig scratch;
+                config.learners[learner][name] = set_shared(scratch, name, text);
+              },
+          .get = [&config, learner, name] { return config.learners.at(learner).at(name); }};
+}
+
+// The options to read from where `learners` may have sections of their own.
+std::vector<Option> readable_options(RunConfig& config, const std::set<int>& learners) {
+  std::vector<Option> all = shared_options(config);
+  const std::vector<Option> shared = all;
+  for (const int learner : learners) {
+    for (const Option& option : shared) {
+      if (std::ranges::count(kLocal, option.name) > 0) {
+        all.push_back(local_option(config, learner, option));
+      }
+    }
+  }
+  return all;
+}
+
+// Adds the learner N of a text that starts with `prefix` and "N" and `end`.
+void add_named(std::set<int>& learners, std::string_view text, std::string_view prefix, char end) {
+  if (!text.starts_with(prefix)) return;
+  text.remove_prefix(prefix.size());
+  int learner = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), learner);
+  const bool ends = rest != text.data() + text.size() && *rest == end;
+  const bool canonical =
+      std::to_string(learner).size() == static_cast<std::size_t>(rest - text.data());
+  if (error == std::errc{} && ends && canonical && learner >= 0) learners.insert(learner);
+}
+
+void add_named_in_file(std::set<int>& learners, const std::filesystem::path& file) {
+  std::ifstream lines(file);  // read_ini_file says what is wrong with it
+  for (std::string line; std::getline(lines, line);) {
+    const auto first = line.find_first_not_of(" \t");
+    if (first != std::string::npos) {
+      add_named(learners, std::string_view(line).substr(first), "[learner.", ']');
+    }
+  }
+}
+
+// Learners that command line or environment name.
+std::set<int> named_learners(std::span<const std::string> arguments) {
+  std::set<int> learners;
+  for (const std::string& argument : arguments) add_named(learners, argument, "--learner.", '.');
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    add_named(learners, *variable, "ARCHIPELAGO_LEARNER_", '_');
+  }
+  return learners;
+}
+
+// Radford et al. 2019, table 2, with the heads of the published models.
+struct NamedSize {
+  std::string_view name;
+  std::int64_t layers, width, heads;
+};
+constexpr NamedSize kSizes[] = {
+    {"124M", 12, 768, 12}, {"355M", 24, 1024, 16}, {"774M", 36, 1280, 20}, {"1.5B", 48, 1600, 25}};
+constexpr std::int64_t kGpt2Context = 1024;
+constexpr std::int64_t kGpt2Vocabulary = 50'257;
+
+// Sets the options that a size stands for, which later ones may change again.
+Option size_option(Model& m) {
+  Option option = choice("model.size", m.size, {"custom", "124M", "355M", "774M", "1.5B"},
+                         "one of GPT-2's sizes; sets the five options that follow");
+  option.set = [&m, set = option.set](const std::string& text) {
+    set(text);
+    const auto size = std::ranges::find(kSizes, std::string_view(text), &NamedSize::name);
+    if (size == std::end(kSizes)) return;
+    m.layers = size->layers;
+    m.width = size->width;
+    m.heads = size->heads;
+    m.context = kGpt2Context;
+    m.vocabulary = kGpt2Vocabulary;
+  };
+  return option;
+}
+
 // Says `problem` with both values unless `holds`.
 void require(std::vector<std::string>& problems, bool holds, std::string problem) {
   if (!holds) problems.push_back(std::move(problem));
@@ -102,14 +229,25 @@ std::string valued(const char* name, Number value) {
   return stream.str();
 }
 
+void append_problems_of_one(std::vector<std::string>& problems, const RunConfig& c) {
+  const std::int64_t ranks = c.sync.ranks_per_learner;
+  const std::string of_ranks = valued("sync.ranks_per_learner", ranks);
+  if (c.train.accumulate == 1) {
+    require(problems, c.train.batch % ranks == 0,
+            valued("train.batch", c.train.batch) + " must be a multiple of " + of_ranks);
+  } else {
+    require(problems, c.train.batch % (ranks * c.train.accumulate) == 0,
+            valued("train.batch", c.train.batch) + " must be a multiple of " + of_ranks +
+                " times " + valued("train.accumulate", c.train.accumulate));
+  }
+}
+
 std::vector<std::string> problems_of(const RunConfig& c) {
   std::vector<std::string> problems;
   require(problems, c.model.width % c.model.heads == 0,
           valued("model.width", c.model.width) + " must be a multiple of " +
               valued("model.heads", c.model.heads));
-  require(problems, c.train.batch % c.sync.ranks_per_learner == 0,
-          valued("train.batch", c.train.batch) + " must be a multiple of " +
-              valued("sync.ranks_per_learner", c.sync.ranks_per_learner));
+  append_problems_of_one(problems, c);
   require(problems, c.sync.quorum <= c.sync.learners,
           valued("sync.quorum", c.sync.quorum) + " must not be above " +
               valued("sync.learners", c.sync.learners));
@@ -121,17 +259,30 @@ std::vector<std::string> problems_of(const RunConfig& c) {
               valued("sync.expel", c.sync.expel));
   require(problems, c.sync.outlier == 0 || c.sync.outlier > 1,
           valued("sync.outlier", c.sync.outlier) + " must be 0 or above 1");
+  for (const auto& [learner, options] : c.learners) {
+    const std::string section = "[learner." + std::to_string(learner) + "] ";
+    require(problems, learner < c.sync.learners,
+            section + "is for none of the learners, which are numbered from 0; " +
+                valued("sync.learners", c.sync.learners));
+    std::vector<std::string> own;
+    append_problems_of_one(own, for_learner(c, learner));
+    for (const std::string& problem : own) problems.push_back(section + problem);
+  }
   return problems;
 }
 
 // Adds the run's own config.ini where --resume comes without any --config.
-std::vector<std::string> with_own_config_file(std::span<const std::string> arguments) {
+std::vector<std::string> with_own_config_file(std::span<const std::string> arguments,
+                                              std::vector<std::filesystem::path>& files) {
   std::vector<std::string> all(arguments.begin(), arguments.end());
   RunConfig config;
-  const auto rest = read_command_line(run_options(config), arguments, ConfigFiles::allowed);
+  files = read_command_line(readable_options(config, named_learners(arguments)), arguments,
+                            ConfigFiles::allowed)
+              .config_files;
   const auto own_file = std::filesystem::path(config.out) / "config.ini";
-  if (config.resume && rest.config_files.empty() && std::filesystem::exists(own_file)) {
+  if (config.resume && files.empty() && std::filesystem::exists(own_file)) {
     all.insert(all.end(), {"--config", own_file.string()});
+    files.push_back(own_file);
   }
   return all;
 }
@@ -141,6 +292,7 @@ std::vector<std::string> with_own_config_file(std::span<const std::string> argum
 std::vector<Option> model_options(Model& m) {
   return {
       choice("model.kind", m.kind, {"gpt", "moe", "vit", "linear"}, "network"),
+      size_option(m),
       integer("model.layers", m.layers, 1, 10'000, "blocks L"),
       integer("model.width", m.width, 1, 1 << 20, "channels C, a multiple of model.heads"),
       integer("model.heads", m.heads, 1, 1 << 16, "attention heads"),
@@ -151,23 +303,39 @@ std::vector<Option> model_options(Model& m) {
       integer("model.experts", m.experts, 1, 65'536, "moe: experts a block"),
       integer("model.experts_per_token", m.experts_per_token, 1, 65'536,
               "moe: experts that each position goes through"),
+      integer("model.expert_width", m.expert_width, 0, 1 << 24,
+              "moe: width inside an expert; 0: four times model.width"),
       real("model.balance_loss", m.balance_loss, 0, 1e6, "moe: weight of the load-balancing loss"),
       real("model.router_z_loss", m.router_z_loss, 0, 1e6, "moe: weight of the router's z loss"),
       integer("model.image", m.image, 0, 65'536, "pixels a side of an image; 0: as the data says"),
       integer("model.image_channels", m.image_channels, 0, 1024,
               "1 grey, 3 colours; 0: as the data says"),
       integer("model.patch", m.patch, 1, 65'536, "vit: pixels a side of a patch"),
+      boolean("model.recompute", m.recompute,
+              "compute activations again in the backward pass, to save memory"),
   };
 }
 
 std::vector<Option> run_options(RunConfig& config) {
-  std::vector<Option> all = top_options(config);
-  append(all, model_options(config.model));
-  append(all, data_options(config.data));
-  append(all, train_options(config.train));
-  append(all, sync_options(config.sync));
-  append(all, checkpoint_options(config.checkpoint));
+  std::vector<Option> all = shared_options(config);
+  const std::vector<Option> shared = all;
+  for (const auto& [learner, options] : config.learners) {
+    for (const auto& [name, value] : options) {
+      all.push_back(local_option(config, learner, *std::ranges::find(shared, name, &Option::name)));
+    }
+  }
   return all;
+}
+
+std::vector<std::string> local_option_names() { return {std::begin(kLocal), std::end(kLocal)}; }
+
+RunConfig for_learner(const RunConfig& config, int learner) {
+  RunConfig own = config;
+  own.learners.clear();
+  if (const auto found = config.learners.find(learner); found != config.learners.end()) {
+    for (const auto& [name, value] : found->second) set_shared(own, name, value);
+  }
+  return own;
 }
 
 RunConfig parse_run_config(std::span<const std::string> arguments) {
@@ -177,7 +345,11 @@ RunConfig parse_run_config(std::span<const std::string> arguments) {
 
 RunConfig parse_run_config(std::span<const std::string> arguments, const RunConfig& defaults) {
   RunConfig config = defaults;
-  const auto positional = read_all(run_options(config), with_own_config_file(arguments));
+  std::vector<std::filesystem::path> files;
+  const auto all = with_own_config_file(arguments, files);
+  std::set<int> learners = named_learners(arguments);
+  for (const auto& file : files) add_named_in_file(learners, file);
+  const auto positional = read_all(readable_options(config, learners), all);
   if (!positional.empty()) {
     throw Error(ExitCode::usage, "unexpected argument '" + positional.front() + "'");
   }
@@ -204,7 +376,9 @@ std::map<std::string, std::string> to_map(const RunConfig& config) {
 
 RunConfig from_map(const std::map<std::string, std::string>& values, const std::string& source) {
   RunConfig config;
-  from_map(run_options(config), values, source);
+  std::set<int> learners;
+  for (const auto& [name, value] : values) add_named(learners, name, "learner.", '.');
+  from_map(readable_options(config, learners), values, source);
   return config;
 }
 

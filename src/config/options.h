@@ -10,8 +10,8 @@
 
 namespace archipelago::config {
 
-// Every field of `config` as an option "section.name", top-level ones first. `config` must outlive
-// the result.
+// Every field of `config` as an option "section.name", top-level ones first, and the options that
+// single learners have instead as "learner.N.section.name". `config` must outlive the result.
 std::vector<Option> run_options(RunConfig& config);
 
 // Only the options of [model], for commands that take a model but no run.
@@ -23,6 +23,12 @@ std::vector<Option> model_options(Model& model);
 // is wrong on the command line, Error(configuration) for anything else, check() included.
 RunConfig parse_run_config(std::span<const std::string> arguments);
 RunConfig parse_run_config(std::span<const std::string> arguments, const RunConfig& defaults);
+
+// The options that a section [learner.N] may hold.
+std::vector<std::string> local_option_names();
+
+// The configuration as `learner` has it, its own options in place; without sections of learners.
+RunConfig for_learner(const RunConfig& config, int learner);
 
 // Throws Error(configuration) naming all options that do not fit together, in one line.
 void check(const RunConfig& config);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace archipelago::config {
 
 struct Model {
   std::string kind = "gpt";        // gpt (dense decoder), moe, vit, linear (images)
+  std::string size = "custom";     // 124M, 355M, 774M, 1.5B: GPT-2's layers, width, heads, context, vocabulary
   std::int64_t layers = 4;
   std::int64_t width = 128;        // channels C; a multiple of heads
   std::int64_t heads = 4;
@@ -18,11 +20,13 @@ struct Model {
   std::int64_t vocabulary = 0;     // V, for images the number of classes; 0: as the data says
   std::int64_t experts = 8;        // moe: experts a block
   std::int64_t experts_per_token = 2;  // moe: experts that each position goes through
+  std::int64_t expert_width = 0;   // moe: width inside an expert; 0: four times model.width
   double balance_loss = 0.01;      // moe: weight of the load-balancing loss
   double router_z_loss = 0.001;    // moe: weight of the router's z loss
   std::int64_t image = 0;          // images: pixels a side; 0: as the data says
   std::int64_t image_channels = 0; // images: 1 grey, 3 colours; 0: as the data says
   std::int64_t patch = 4;          // vit: pixels a side of a patch
+  bool recompute = false;          // keep a block's input only and compute the block again in backward
 };
 
 struct Data {
@@ -33,14 +37,18 @@ struct Data {
 
 struct Train {
   std::int64_t batch = 16;         // sequences a learner and inner step, over its whole island
+  std::int64_t accumulate = 1;     // parts of a batch whose gradients are added up one after the other
   std::int64_t steps = 1000;       // inner steps a learner; the run ends when all learners together have
-                                   // trained steps * learners * batch * context tokens
+                                   // trained the tokens of so many of each one's batches
+  std::string optimizer = "adamw"; // adamw, sgd
+  std::string schedule = "cosine"; // after the warm-up: cosine, linear, constant
   double lr = 3e-3;                // peak inner learning rate
-  double min_lr = 0.1;             // the cosine's end, as a share of lr
+  double min_lr = 0.1;             // end of cosine and linear, as a share of lr
   std::int64_t warmup = 50;        // inner steps of linear warm-up
   double weight_decay = 0.1;       // on matrices and tables only
   double beta1 = 0.9;
   double beta2 = 0.95;
+  double momentum = 0.9;           // sgd
   double clip = 1.0;               // largest global gradient norm; 0: no clipping
   std::int64_t validation = 262144;  // tokens of the validation split that a loss is taken over; 0: all
   std::uint64_t seed = 1;
@@ -85,6 +93,8 @@ struct RunConfig {
   std::string method = "decoupled";
   std::string out;                 // the run's folder
   bool resume = false;
+  // What single learners have instead: learner -> option name -> value (sections [learner.N]).
+  std::map<int, std::map<std::string, std::string>> learners;
 };
 
 }  // namespace archipelago::config

@@ -58,8 +58,10 @@ IdxArray read_idx(const std::filesystem::path& path) {
     if (reader.read(word, 4) != 4) refuse(path, "it ends within its header");
     array.shape.push_back((std::int64_t{word[0]} << 24) | (word[1] << 16) | (word[2] << 8) |
                           word[3]);
+    if (array.shape.back() > kLargest / std::max<std::int64_t>(size, 1)) {
+      refuse(path, "its header says it is larger than can be true");
+    }
     size *= array.shape.back();
-    if (size > kLargest) refuse(path, "its header says it is larger than can be true");
   }
   for (auto missing = static_cast<std::size_t>(size); missing > 0;) {
     const std::size_t wanted = std::min(missing, kBlock);

@@ -128,10 +128,10 @@ float Gpt::head(const Batch& batch, float* normed, bool gradients) {
   return static_cast<float>(sum / static_cast<double>(counted));
 }
 
-std::int64_t Gpt::activation_bytes(std::int64_t batch) const {
-  const std::int64_t R = batch * config_.context;
-  const std::int64_t head = head_rows(config_.vocabulary, R) * (config_.vocabulary + 1);
-  return static_cast<std::int64_t>(sizeof(float)) * (R * parts_.plan.per_row() + head);
+std::int64_t Gpt::activation_bytes_of(const config::Model& config, std::int64_t batch) {
+  const std::int64_t R = batch * config.context;
+  const std::int64_t head = head_rows(config.vocabulary, R) * (config.vocabulary + 1);
+  return static_cast<std::int64_t>(sizeof(float)) * (R * GptPlan(config).plan.per_row() + head);
 }
 
 }  // namespace archipelago::model

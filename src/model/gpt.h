@@ -28,7 +28,10 @@ class Gpt final : public Model {
   float forward_backward(const Batch& batch) override;
   float loss(const Batch& batch) override;
   void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) override;
-  std::int64_t activation_bytes(std::int64_t batch) const override;
+  static std::int64_t activation_bytes_of(const config::Model& config, std::int64_t batch);
+  std::int64_t activation_bytes(std::int64_t batch) const override {
+    return activation_bytes_of(config_, batch);
+  }
 
  private:
   void check(const Batch& batch) const;

@@ -48,8 +48,8 @@ void Linear::next_logits(std::span<const std::int32_t>, std::span<float>) {
   throw Error(ExitCode::configuration, "an image model has no next token; use a text model");
 }
 
-std::int64_t Linear::activation_bytes(std::int64_t batch) const {
-  return static_cast<std::int64_t>(sizeof(float)) * batch * (config_.vocabulary + 1);
+std::int64_t Linear::activation_bytes_of(const config::Model& config, std::int64_t batch) {
+  return static_cast<std::int64_t>(sizeof(float)) * batch * (config.vocabulary + 1);
 }
 
 }  // namespace archipelago::model

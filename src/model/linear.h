@@ -27,7 +27,10 @@ class Linear final : public Model {
   float loss(const Batch& batch) override;
   std::optional<double> accuracy() const override { return accuracy_; }
   void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) override;
-  std::int64_t activation_bytes(std::int64_t batch) const override;
+  static std::int64_t activation_bytes_of(const config::Model& config, std::int64_t batch);
+  std::int64_t activation_bytes(std::int64_t batch) const override {
+    return activation_bytes_of(config_, batch);
+  }
 
  private:
   // Mean loss; with `gradients` the logits become theirs.

@@ -94,37 +94,4 @@ std::vector<TensorInfo> describe_tensors(const config::Model& config);
 void initialize_parameters(std::span<const TensorInfo> tensors, int layers, std::uint64_t seed,
                            std::span<float> parameters);
 
-// AdamW over a flat buffer with decoupled weight decay (Loshchilov & Hutter 2019, Alg. 2).
-class AdamW {
- public:
-  AdamW(std::span<const TensorInfo> tensors, const config::Train& settings);
-  ~AdamW();
-
-  // Clips `gradients` to settings.clip by their global norm, updates `parameters`, sets the
-  // gradients to zero. `lr`: this step's rate. Returns the norm before clipping. A gradient that is
-  // not finite changes nothing but zeroes the gradients.
-  double step(std::span<float> parameters, std::span<float> gradients, double lr);
-
-  std::span<float> first_moment();   // m, same layout as the parameters
-  std::span<float> second_moment();  // v
-  std::int64_t steps() const;        // t, for the bias correction
-  void set_steps(std::int64_t steps);
-
-  // Takes over moments of the parameters' layout and t, as a checkpoint left them.
-  void restore(std::vector<float> first_moment, std::vector<float> second_moment,
-               std::int64_t steps);
-
- private:
-  config::Train settings_;
-  std::vector<TensorInfo> tensors_;
-  std::unique_ptr<kernels::Kernels> kernels_;
-  std::vector<float> first_moment_;
-  std::vector<float> second_moment_;
-  std::int64_t steps_ = 0;
-};
-
-// Learning rate at `step` (from 0): linear warm-up over settings.warmup, then a cosine down to
-// settings.lr * settings.min_lr at settings.steps, constant after it.
-double learning_rate(const config::Train& settings, std::int64_t step);
-
 }  // namespace archipelago::model

@@ -10,21 +10,21 @@ Moe::Moe(Plan& plan, const std::string& prefix, const MoeShape& shape)
       probabilities_(plan.keep(shape.experts)),
       log_sum_(plan.keep(1)),
       gates_(plan.keep(shape.experts_per_token)),
-      inner_(plan.keep(shape.experts_per_token * 4 * shape.width)),
+      inner_(plan.keep(shape.experts_per_token * shape.inner)),
       result_(plan.keep(shape.experts_per_token * shape.width)) {
   const std::int64_t C = shape.width;
+  const std::int64_t H = shape.inner;
   for (std::int64_t e = 0; e < shape.experts; ++e) {
     const std::string name = prefix + "mlp.experts." + std::to_string(e) + ".";
-    experts_.push_back(
-        {.in_weight = plan.add(name + "c_fc.weight", {C, 4 * C}, TensorRole::matrix),
-         .in_bias = plan.add(name + "c_fc.bias", {4 * C}, TensorRole::vector),
-         .out_weight = plan.add(name + "c_proj.weight", {4 * C, C}, TensorRole::matrix),
-         .out_bias = plan.add(name + "c_proj.bias", {C}, TensorRole::vector)});
+    experts_.push_back({.in_weight = plan.add(name + "c_fc.weight", {C, H}, TensorRole::matrix),
+                        .in_bias = plan.add(name + "c_fc.bias", {H}, TensorRole::vector),
+                        .out_weight = plan.add(name + "c_proj.weight", {H, C}, TensorRole::matrix),
+                        .out_bias = plan.add(name + "c_proj.bias", {C}, TensorRole::vector)});
   }
   plan.work(WorkArea::normed, C);
   // Backward: d_normed, and one expert's rows in, their gradient and that of its inner layer; the
   // router's gradients.
-  plan.work(WorkArea::wide, 7 * C + shape.experts + shape.experts_per_token);
+  plan.work(WorkArea::wide, 3 * C + H + shape.experts + shape.experts_per_token);
 }
 
 // Grows in the first step only.
@@ -60,6 +60,7 @@ void Moe::forward(kernels::Kernels& kernels, const Storage& storage, const float
                   std::int64_t batch) {
   const std::int64_t R = batch * shape_.positions;
   const std::int64_t C = shape_.width;
+  const std::int64_t H = shape_.inner;
   const std::int64_t E = shape_.experts;
   const std::int64_t K = shape_.experts_per_token;
   float* normed = storage.work(WorkArea::normed);
@@ -82,11 +83,11 @@ void Moe::forward(kernels::Kernels& kernels, const Storage& storage, const float
     if (count == 0) continue;
     const Expert& expert = experts_[e];
     kernels.gather_rows(rows_in, normed, routes_.rows.data() + first, nullptr, count, C);
-    kernels.linear_gelu_forward(act, storage.activation(inner_) + first * 4 * C, rows_in,
+    kernels.linear_gelu_forward(act, storage.activation(inner_) + first * H, rows_in,
                                 storage.value(expert.in_weight), storage.value(expert.in_bias),
-                                count, C, 4 * C);
+                                count, C, H);
     kernels.linear_forward(result + first * C, act, storage.value(expert.out_weight),
-                           storage.value(expert.out_bias), nullptr, count, 4 * C, C);
+                           storage.value(expert.out_bias), nullptr, count, H, C);
   }
   kernels.combine_forward(out, in, result, routes_.places.data(), gates, R, C, K);
 }
@@ -94,30 +95,27 @@ void Moe::forward(kernels::Kernels& kernels, const Storage& storage, const float
 void Moe::expert_backward(kernels::Kernels& kernels, const Storage& storage, std::int64_t index,
                           const float* normed, const float* d_out, float* d_normed, float* work) {
   const std::int64_t C = shape_.width;
+  const std::int64_t H = shape_.inner;
   const std::int64_t first = routes_.first[index];
   const std::int64_t count = routes_.first[index + 1] - first;
   if (count == 0) return;
   const Expert& expert = experts_[index];
   const std::int32_t* rows = routes_.rows.data() + first;
-  float* inner = storage.activation(inner_) + first * 4 * C;
+  float* inner = storage.activation(inner_) + first * H;
   float* d_result = work;
   float* rows_in = d_result + count * C;
   float* d_inner = rows_in + count * C;
 
   kernels.gather_rows(d_result, d_out, rows, routes_.gates.data() + first, count, C);
-  kernels.linear_backward_input(d_inner, d_result, storage.value(expert.out_weight), count, 4 * C,
-                                C);
-  kernels.gelu_backward(d_inner, inner, count * 4 * C);
+  kernels.linear_backward_input(d_inner, d_result, storage.value(expert.out_weight), count, H, C);
+  kernels.gelu_backward(d_inner, inner, count * H);
   kernels.linear_backward_weight(storage.gradient(expert.out_weight),
-                                 storage.gradient(expert.out_bias), inner, d_result, count, 4 * C,
-                                 C);
+                                 storage.gradient(expert.out_bias), inner, d_result, count, H, C);
   kernels.gather_rows(rows_in, normed, rows, nullptr, count, C);
   kernels.linear_backward_weight(storage.gradient(expert.in_weight),
-                                 storage.gradient(expert.in_bias), rows_in, d_inner, count, C,
-                                 4 * C);
+                                 storage.gradient(expert.in_bias), rows_in, d_inner, count, C, H);
   float* d_rows_in = rows_in;
-  kernels.linear_backward_input(d_rows_in, d_inner, storage.value(expert.in_weight), count, C,
-                                4 * C);
+  kernels.linear_backward_input(d_rows_in, d_inner, storage.value(expert.in_weight), count, C, H);
   kernels.scatter_rows(d_normed, d_rows_in, rows, count, C);
 }
 

@@ -10,6 +10,7 @@ namespace archipelago::model {
 struct MoeShape {
   std::int64_t positions;
   std::int64_t width;
+  std::int64_t inner;  // width inside an expert
   std::int64_t experts;
   std::int64_t experts_per_token;
   double balance_loss;

@@ -15,8 +15,9 @@ Parameter Plan::add(std::string name, std::vector<std::int64_t> shape, TensorRol
 }
 
 Activation Plan::keep(std::int64_t per_row) {
-  const Activation activation{kept_per_row_};
-  kept_per_row_ += per_row;
+  const Activation activation{next_kept_};
+  next_kept_ += per_row;
+  kept_per_row_ = std::max(kept_per_row_, next_kept_);
   return activation;
 }
 

@@ -32,6 +32,10 @@ class Plan {
   // Memory of `per_row` elements a row that lasts from forward to backward.
   Activation keep(std::int64_t per_row);
 
+  // What is kept from now on takes the memory from `place` on (an earlier kept_per_row()) again,
+  // for modules whose activations never have to last at the same time.
+  void keep_from(std::int64_t place) { next_kept_ = place; }
+
   // `area` holds at least `per_row` elements a row.
   void work(WorkArea area, std::int64_t per_row);
 
@@ -47,6 +51,7 @@ class Plan {
  private:
   std::vector<TensorInfo> tensors_;
   std::int64_t parameters_ = 0;
+  std::int64_t next_kept_ = 0;
   std::int64_t kept_per_row_ = 0;
   std::array<std::int64_t, kWorkAreas> work_per_row_{};
 };

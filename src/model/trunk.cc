@@ -13,9 +13,10 @@ namespace {
 std::unique_ptr<Module> make_feed_forward(Plan& plan, const std::string& prefix,
                                           const config::Model& config, std::int64_t positions) {
   if (config.kind == "moe") {
+    const std::int64_t inner = config.expert_width > 0 ? config.expert_width : 4 * config.width;
     return std::make_unique<Moe>(
         plan, prefix,
-        MoeShape{positions, config.width, config.experts, config.experts_per_token,
+        MoeShape{positions, config.width, inner, config.experts, config.experts_per_token,
                  config.balance_loss, config.router_z_loss});
   }
   return std::make_unique<Mlp>(plan, prefix, positions, config.width);
@@ -24,25 +25,35 @@ std::unique_ptr<Module> make_feed_forward(Plan& plan, const std::string& prefix,
 }  // namespace
 
 Trunk::Trunk(Plan& plan, const config::Model& config, std::int64_t positions, bool causal)
-    : positions_(positions), width_(config.width) {
+    : positions_(positions), width_(config.width), recompute_(config.recompute) {
+  for (std::int64_t i = 0; i <= config.layers; ++i) streams_.push_back(plan.keep(width_));
+  d_stream_ = plan.keep(width_);
+  const std::int64_t start = plan.kept_per_row();
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
     const std::string prefix = "h." + std::to_string(layer) + ".";
-    streams_.push_back(plan.keep(width_));
-    modules_.push_back(std::make_unique<Attention>(
-        plan, prefix, AttentionShape{positions, width_, config.heads, causal}));
-    streams_.push_back(plan.keep(width_));
-    modules_.push_back(make_feed_forward(plan, prefix, config, positions));
+    if (recompute_) plan.keep_from(start);
+    Block block;
+    block.attention = std::make_unique<Attention>(
+        plan, prefix, AttentionShape{positions, width_, config.heads, causal});
+    block.middle = plan.keep(width_);
+    block.feed_forward = make_feed_forward(plan, prefix, config, positions);
+    blocks_.push_back(std::move(block));
   }
-  streams_.push_back(plan.keep(width_));
+  plan.keep_from(plan.kept_per_row());
   final_norm_ = std::make_unique<LayerNorm>(plan, "ln_f", width_);
-  d_stream_ = plan.keep(width_);
+}
+
+void Trunk::forward(kernels::Kernels& kernels, const Storage& storage, std::size_t block,
+                    std::int64_t batch) {
+  float* middle = storage.activation(blocks_[block].middle);
+  blocks_[block].attention->forward(kernels, storage, storage.activation(streams_[block]), middle,
+                                    batch);
+  blocks_[block].feed_forward->forward(kernels, storage, middle,
+                                       storage.activation(streams_[block + 1]), batch);
 }
 
 float* Trunk::forward(kernels::Kernels& kernels, const Storage& storage, std::int64_t batch) {
-  for (std::size_t i = 0; i < modules_.size(); ++i) {
-    modules_[i]->forward(kernels, storage, storage.activation(streams_[i]),
-                         storage.activation(streams_[i + 1]), batch);
-  }
+  for (std::size_t i = 0; i < blocks_.size(); ++i) forward(kernels, storage, i, batch);
   float* normed = storage.work(WorkArea::normed);
   final_norm_->forward(kernels, storage, normed, storage.activation(streams_.back()),
                        batch * positions_);
@@ -56,8 +67,13 @@ const float* Trunk::backward(kernels::Kernels& kernels, const Storage& storage,
   std::fill_n(d_stream, rows * width_, 0.0F);
   final_norm_->backward(kernels, storage, d_stream, storage.work(WorkArea::normed),
                         storage.activation(streams_.back()), rows);
-  for (std::size_t i = modules_.size(); i-- > 0;) {
-    modules_[i]->backward(kernels, storage, storage.activation(streams_[i]), d_stream, batch);
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    // The last block's activations are still there.
+    if (recompute_ && i + 1 < blocks_.size()) forward(kernels, storage, i, batch);
+    blocks_[i].feed_forward->backward(kernels, storage, storage.activation(blocks_[i].middle),
+                                      d_stream, batch);
+    blocks_[i].attention->backward(kernels, storage, storage.activation(streams_[i]), d_stream,
+                                   batch);
   }
   return d_stream;
 }

@@ -25,12 +25,22 @@ class Trunk {
   const float* backward(kernels::Kernels& kernels, const Storage& storage, std::int64_t batch);
 
  private:
+  struct Block {
+    std::unique_ptr<Module> attention;
+    Activation middle;  // the stream between the two
+    std::unique_ptr<Module> feed_forward;
+  };
+
+  void forward(kernels::Kernels& kernels, const Storage& storage, std::size_t block,
+               std::int64_t batch);
+
   std::int64_t positions_;
   std::int64_t width_;
-  std::vector<std::unique_ptr<Module>> modules_;
-  std::vector<Activation> streams_;  // before each module and after the last
-  std::unique_ptr<LayerNorm> final_norm_;
+  bool recompute_;  // all blocks share the memory of one, except for the streams between them
+  std::vector<Activation> streams_;  // before each block and after the last
   Activation d_stream_;
+  std::vector<Block> blocks_;
+  std::unique_ptr<LayerNorm> final_norm_;
 };
 
 }  // namespace archipelago::model

@@ -105,10 +105,10 @@ void Vit::backward(const Batch& batch) {
       storage_.activation(parts_.patches), d_embedded, B * positions_, patch_size_, C);
 }
 
-std::int64_t Vit::activation_bytes(std::int64_t batch) const {
-  const std::int64_t head = config_.width + config_.vocabulary + 1;
+std::int64_t Vit::activation_bytes_of(const config::Model& config, std::int64_t batch) {
+  const std::int64_t head = config.width + config.vocabulary + 1;
   return static_cast<std::int64_t>(sizeof(float)) * batch *
-         (positions_ * parts_.plan.per_row() + head);
+         (patch_count(config) * VitPlan(config).plan.per_row() + head);
 }
 
 }  // namespace archipelago::model

@@ -148,8 +148,6 @@ void IslandProcess::receive_fragments(const Plan& plan) {
 std::optional<checkpoint::Learner> IslandProcess::saved_moments(int learner) const {
   auto saved = checkpoint::newest_learner(folder_.checkpoints(), learner);
   if (!saved) saved = checkpoint::newest_learner(folder_.checkpoints(), -1);
-  const auto parameters = static_cast<std::size_t>(setup_.parameters);
-  if (saved && saved->adam_m.size() != parameters) saved.reset();
   if (saved) saved->common.parameters = {};
   return saved;
 }
@@ -159,10 +157,12 @@ void IslandProcess::begin(const Plan& plan) {
   // Read before the model is made, and without the parameters, so that there is never more in
   // memory than while training.
   auto saved = saved_moments(plan.learner);
-  if (!state_) {
-    state_ = std::make_unique<LearnerState>(setup_, dataset_, island_.rank(), island_.size());
+  if (!state_ || state_->learner() != plan.learner) {
+    state_.reset();
+    state_ = std::make_unique<LearnerState>(setup_, dataset_, plan.learner, island_.rank(),
+                                            island_.size());
   }
-  state_->begin(plan.learner, plan.incarnation, plan.tokens, saved ? &*saved : nullptr);
+  state_->begin(plan.incarnation, plan.tokens, saved ? &*saved : nullptr);
   phase_ = link::Phase::playing;
   step_seconds_ = 0;
   blocked_seconds_ = 0;

@@ -9,6 +9,7 @@
 #include "core/checksum.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "runtime/chaos.h"
 #include "runtime/machine_settings.h"
 #include "runtime/start.h"
@@ -23,6 +24,19 @@ void open_data(Job& job, const config::RunConfig& config) {
   job.setup = make_setup(fitted);
 }
 
+// What learners read when they begin has to be there now. Returns a hash over it.
+std::uint64_t check_own_data(const Setup& setup) {
+  std::uint64_t sum = 0;
+  for (const auto& [learner, options] : setup.config.learners) {
+    if (!options.contains("data.path")) continue;
+    const std::string& path = options.at("data.path");
+    const auto dataset = data::open_dataset(path);
+    fit_model(setup.config.model, *dataset, path);
+    sum = mix_bits(sum ^ dataset->digest());
+  }
+  return sum;
+}
+
 void check_options_and_data(Job& job, const config::RunConfig& config) {
   job.layout = make_layout(config.sync, job.session.size());
   parse_chaos(config.chaos);
@@ -31,7 +45,8 @@ void check_options_and_data(Job& job, const config::RunConfig& config) {
 
 std::uint64_t digest_of(const Job& job) {
   const std::string options = config::write_ini(job.setup->config);
-  return checksum(std::as_bytes(std::span(options)), job.dataset->digest());
+  const std::uint64_t data = mix_bits(job.dataset->digest()) ^ check_own_data(*job.setup);
+  return checksum(std::as_bytes(std::span(options)), data);
 }
 
 void restore(Job& job) {

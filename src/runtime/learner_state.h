@@ -11,6 +11,8 @@
 #include "data/dataset.h"
 #include "link/message.h"
 #include "model/model.h"
+#include "model/optimizer.h"
+#include "runtime/learner_memory.h"
 #include "runtime/setup.h"
 
 namespace archipelago::runtime {
@@ -19,13 +21,16 @@ namespace archipelago::runtime {
 // each fragment. Knows nothing of other ranks; every rank of an island does the same calls.
 class LearnerState {
  public:
-  // `rank` of `ranks` of the island: it trains on its share of each batch. The model and the
-  // moments are made here; their parameters are undefined until begin() and receive().
-  LearnerState(const Setup& setup, const data::Dataset& dataset, int rank, int ranks);
+  // `rank` of `ranks` of the island that plays `learner`: it trains on its share of each batch.
+  // `dataset` is the run's; a learner with a data file of its own reads that here. Model and
+  // moments are made here; the parameters are undefined until begin() and receive(). Throws
+  // Error(bad_data).
+  LearnerState(const Setup& setup, const data::Dataset& dataset, int learner, int rank, int ranks);
 
-  // Starts a life of `learner`: no fragment is held, data goes on where `tokens` says, the moments
-  // are taken out of `saved` (zeros without), which is of this model.
-  void begin(int learner, int incarnation, std::int64_t tokens, checkpoint::Learner* saved);
+  // Starts a life of the learner: no fragment is held, data goes on where `tokens` says, the
+  // moments are taken out of `saved`, which is of this model; zeros without, or where they are of
+  // another kind of optimizer.
+  void begin(int incarnation, std::int64_t tokens, checkpoint::Learner* saved);
 
   // Overwrites a fragment by the global one; the moments stay.
   void receive(int fragment, std::int32_t version, std::span<const float> values);
@@ -58,33 +63,27 @@ class LearnerState {
   std::int64_t tokens() const { return tokens_; }
   const std::vector<std::int32_t>& held() const { return held_; }
 
-  // Bytes by what they are for, for the memory table.
-  struct Memory {
-    std::int64_t parameters;
-    std::int64_t gradients;
-    std::int64_t moments;
-    std::int64_t activations;
-    std::int64_t fragments;  // two of the largest: one on its way up, one down
-    std::int64_t data;
-    std::int64_t total() const {
-      return parameters + gradients + moments + activations + fragments;
-    }
-  };
-  Memory memory() const;
+  // Bytes by what they are for.
+  LearnerMemory memory() const;
 
  private:
   static std::size_t at(int fragment) { return static_cast<std::size_t>(fragment); }
-  model::Batch load_batch();
+  // One of train.accumulate parts of the rank's share of the batch.
+  model::Batch load_part(std::int64_t part);
 
   const Setup& setup_;
+  int learner_;
+  config::RunConfig config_;  // the learner's
+  std::unique_ptr<data::Dataset> own_data_;
   const data::Dataset& dataset_;
+  Shard shard_;
   std::unique_ptr<data::Batches> batches_;
-  std::int64_t rank_batch_;
-  std::int64_t first_sequence_;
+  std::int64_t batch_tokens_;
+  std::int64_t part_batch_;      // sequences of a part
+  std::int64_t first_sequence_;  // of this rank, in a batch
   std::unique_ptr<model::Model> model_;
-  model::AdamW optimizer_;
+  std::unique_ptr<model::Optimizer> optimizer_;
 
-  int learner_ = -1;
   int incarnation_ = -1;
   std::int64_t steps_ = 0;
   std::int64_t tokens_ = 0;

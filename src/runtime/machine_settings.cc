@@ -26,7 +26,7 @@ sync::Settings machine_settings(const Setup& setup) {
   settings.outlier = options.outlier;
   settings.spares = options.spares;
   settings.batch_tokens = setup.batch_tokens();
-  settings.token_budget = setup.config.train.steps * options.learners * settings.batch_tokens;
+  settings.token_budget = setup.config.train.steps * setup.step_tokens;
   settings.checkpoint_rounds = setup.config.checkpoint.global_rounds;
   return settings;
 }

@@ -27,8 +27,7 @@ std::int64_t resident_bytes() {
   return kib * 1024;
 }
 
-std::string memory_table(const LearnerState::Memory& memory, std::int64_t before,
-                         std::int64_t resident) {
+std::string memory_table(const LearnerMemory& memory, std::int64_t before, std::int64_t resident) {
   char ratio[32];
   std::snprintf(ratio, sizeof ratio, "%.2f", memory_ratio(memory, before, resident));
   return "memory in MiB: parameters " + mib(memory.parameters) + ", gradients " +
@@ -39,8 +38,7 @@ std::string memory_table(const LearnerState::Memory& memory, std::int64_t before
          " times its parts";
 }
 
-double memory_ratio(const LearnerState::Memory& memory, std::int64_t before,
-                    std::int64_t resident) {
+double memory_ratio(const LearnerMemory& memory, std::int64_t before, std::int64_t resident) {
   return static_cast<double>(resident - before) / static_cast<double>(memory.total());
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/learner_state.h"
+#include "runtime/learner_memory.h"
 
 namespace archipelago::runtime {
 
@@ -13,10 +13,9 @@ std::int64_t resident_bytes();
 
 // One line: each part of a learner's memory in MiB, their sum, what the process had before the
 // model was made, and what is resident now. Bytes.
-std::string memory_table(const LearnerState::Memory& memory, std::int64_t before,
-                         std::int64_t resident);
+std::string memory_table(const LearnerMemory& memory, std::int64_t before, std::int64_t resident);
 
 // What the model has made resident, as a share of the sum of its parts.
-double memory_ratio(const LearnerState::Memory& memory, std::int64_t before, std::int64_t resident);
+double memory_ratio(const LearnerMemory& memory, std::int64_t before, std::int64_t resident);
 
 }  // namespace archipelago::runtime

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/options.h"
 #include "core/error.h"
 #include "data/image_dataset.h"
 
@@ -59,8 +60,22 @@ config::Model fit_model(config::Model model, const data::Dataset& dataset,
   return model;
 }
 
+Shard shard_of(const config::RunConfig& config, int learner) {
+  const std::string path = config::for_learner(config, learner).data.path;
+  Shard shard{0, 0};
+  for (int other = 0; other < config.sync.learners; ++other) {
+    if (config::for_learner(config, other).data.path != path) continue;
+    if (other < learner) ++shard.index;
+    ++shard.count;
+  }
+  return shard;
+}
+
 Setup make_setup(const config::RunConfig& config) {
   Setup setup{config, {}, {}, {}, {}};
+  for (int learner = 0; learner < config.sync.learners; ++learner) {
+    setup.step_tokens += config::for_learner(config, learner).train.batch * config.model.context;
+  }
   setup.tensors = model::describe_tensors(setup.config.model);
 
   std::vector<fragment::TensorExtent> extents;

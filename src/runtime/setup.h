@@ -22,9 +22,18 @@ struct Setup {
   std::int64_t parameters = 0;        // elements of all tensors
   std::int64_t largest_fragment = 0;  // elements
 
+  std::int64_t step_tokens = 0;  // of one inner step of every learner together
+
   int fragment_count() const { return static_cast<int>(fragments.size()); }
   std::int64_t batch_tokens() const { return config.train.batch * config.model.context; }
 };
+
+// Which part of its data file a learner trains on: the learners of one file share it.
+struct Shard {
+  int index;
+  int count;
+};
+Shard shard_of(const config::RunConfig& config, int learner);
 
 // The model with what its options leave to the data filled in. `data_path` is for messages. Throws
 // Error(configuration) or Error(bad_data) when options and data do not fit together.

@@ -38,7 +38,7 @@ SyncerProcess::SyncerProcess(const Setup& setup, const RunFolder& folder, link::
       term_(start.term),
       started_(now_seconds()),
       record_(folder),
-      statistics_(setup.batch_tokens()),
+      statistics_(setup.step_tokens / setup.config.sync.learners),
       state_(start.mirror     ? start.mirror->state()
              : start.restored ? GlobalState(setup, *start.restored)
                               : GlobalState(setup)),

@@ -62,9 +62,10 @@ Failure failure_of(const Arguments& arguments) {
 // Another valid value for each option, so that a field that is not carried over shows.
 RunConfig unlike_default() {
   RunConfig c;
-  c.model = {"moe", 7, 96, 6, 33, 300, 4, 3, 0.5, 0.25, 28, 1, 7};
+  c.model = {"moe", "124M", 7, 96, 6, 33, 300, 4, 3, 20, 0.5, 0.25, 28, 1, 7, true};
   c.data = {"/data set/tokens.h5", 3, true};
-  c.train = {18, 12345678901234, 0.1, 0.3, 3, 1.0 / 3.0, 0.8, 0.85, 0.0, 99, 5, 1000};
+  c.train = {18,        3,   12345678901234, "sgd", "linear", 0.1, 0.3, 3,
+             1.0 / 3.0, 0.8, 0.85,           0.5,   0.0,      99,  5,   1000};
   c.sync = {5,   2,   4,    1, false, 7.5, 6, 1.25, 2, 0.5, 2.5, "mean", 0.123456789012345678,
             0.1, 1.5, 9.75, 0};
   c.checkpoint = {11, 13, 17};
@@ -72,6 +73,8 @@ RunConfig unlike_default() {
   c.device = "auto";
   c.out = "runs/a b";
   c.resume = true;
+  c.learners = {{0, {{"data.path", "/other/a.h5"}}},
+                {4, {{"train.batch", "36"}, {"device", "cuda"}}}};
   return c;
 }
 
@@ -83,6 +86,7 @@ TEST_F(OptionsTest, DefaultsAreTheStructs) {
 TEST_F(OptionsTest, EveryOptionDiffersInTheUnlikeConfig) {
   const auto changed = to_map(unlike_default());
   const RunConfig defaults;
+  EXPECT_EQ(changed.at("learner.4.train.batch"), "36");
   for (const auto& [name, value] : to_map(defaults)) {
     if (name == "method") continue;  // has one value only
     EXPECT_NE(changed.at(name), value) << name;
@@ -150,6 +154,69 @@ TEST_F(OptionsTest, ResumeAloneTakesTheRunsOwnConfiguration) {
   EXPECT_TRUE(c.resume);
   EXPECT_EQ(parse_run_config(Arguments{"--out", folder_.string()}).train.steps,
             defaults.train.steps);
+}
+
+TEST_F(OptionsTest, LearnersHaveOptionsOfTheirOwnFromEverySource) {
+  const std::string path = file("some.ini",
+                                "[train]\nbatch = 16\nlr = 0.5\n"
+                                "[learner.2]\ntrain.batch = 8\ntrain.optimizer = sgd\n"
+                                "[learner.1]\ndata.path = austen.h5\ntrain.batch = 4\n");
+  set_variable("ARCHIPELAGO_LEARNER_2_TRAIN_LR", "0.25");
+  set_variable("ARCHIPELAGO_LEARNER_1_TRAIN_BATCH", "2");
+  const RunConfig c = parse_run_config(Arguments{"--config", path, "--learner.1.train.batch=12"});
+  const RunConfig shared = for_learner(c, 0);
+  EXPECT_EQ(to_map(shared), to_map(for_learner(c, 3000)));
+  EXPECT_EQ(shared.train.batch, 16);
+  EXPECT_EQ(for_learner(c, 1).train.batch, 12);
+  EXPECT_EQ(for_learner(c, 1).data.path, "austen.h5");
+  EXPECT_EQ(for_learner(c, 1).train.lr, 0.5);
+  EXPECT_EQ(for_learner(c, 2).train.batch, 8);
+  EXPECT_EQ(for_learner(c, 2).train.optimizer, "sgd");
+  EXPECT_EQ(for_learner(c, 2).train.lr, 0.25);
+}
+
+TEST_F(OptionsTest, WrongOptionsOfALearnerAreNamedWithFileAndLine) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"[learner.2]\ntrain.batch = many\n",
+       "line 2: learner.2.train.batch = many: must be a whole number from 1 to 16777216"},
+      {"[learner.2]\ntrain.optimiser = sgd\n",
+       "line 2: unknown key learner.2.train.optimiser; the nearest is learner.2.train.optimizer"},
+      {"[learner.2]\n\ntrain.steps = 4\n",
+       "line 3: unknown key learner.2.train.steps; the nearest is learner.2.train.clip"},
+      {"[learner.02]\ntrain.batch = 4\n",
+       "line 2: unknown key learner.02.train.batch; the nearest is train.batch"},
+  };
+  for (const auto& [content, message] : cases) {
+    const std::string path = file("bad.ini", content);
+    EXPECT_EQ(failure_of({"--config", path}).message, path + ", " + message);
+  }
+  EXPECT_EQ(failure_of({"--learner.1.train.lr", "0"}).message,
+            "option --learner.1.train.lr 0: must be a number above 0, up to 100");
+  EXPECT_EQ(
+      failure_of(
+          {"--learner.3.train.lr", "1", "--learner.1.train.batch", "9", "--train.accumulate", "2"})
+          .message,
+      "[learner.1] train.batch (9) must be a multiple of sync.ranks_per_learner (1) times "
+      "train.accumulate (2); [learner.3] is for none of the learners, which are numbered from "
+      "0; sync.learners (3)");
+}
+
+TEST_F(OptionsTest, ASizeSetsFiveOptionsThatLaterOnesChange) {
+  const RunConfig named = parse_run_config(Arguments{"--model.size", "774M"});
+  EXPECT_EQ(named.model.layers, 36);
+  EXPECT_EQ(named.model.width, 1280);
+  EXPECT_EQ(named.model.heads, 20);
+  EXPECT_EQ(named.model.context, 1024);
+  EXPECT_EQ(named.model.vocabulary, 50257);
+  const std::string path = file("size.ini", "[model]\nlayers = 3\nsize = 124M\ncontext = 64\n");
+  const RunConfig changed =
+      parse_run_config(Arguments{"--config", path, "--model.vocabulary", "0"});
+  EXPECT_EQ(changed.model.layers, 12);
+  EXPECT_EQ(changed.model.context, 64);
+  EXPECT_EQ(changed.model.vocabulary, 0);
+  const RunConfig again =
+      parse_run_config(Arguments{"--config", file("again.ini", write_ini(changed))});
+  EXPECT_EQ(to_map(again), to_map(changed));
 }
 
 struct BadLine {

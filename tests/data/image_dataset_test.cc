@@ -5,6 +5,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <numeric>
 #include <set>
 
@@ -233,7 +235,7 @@ TEST_F(ImageDatasetTest, ForeignAndDamagedFilesAreRefusedByName) {
   ASSERT_NE(at, std::string::npos);
   bytes[at] = 'x';
   write_file(path_, bytes, Durability::unflushed);
-  EXPECT_NE(refusal([&] { open_dataset(path_); }).find("train"), std::string::npos);
+  EXPECT_NE(refusal([&] { open_dataset(path_); }).find("dataset images"), std::string::npos);
   write_file(path_, bytes.substr(0, bytes.size() / 2), Durability::unflushed);
   EXPECT_NE(refusal([&] { ImageDataset{path_}; }), "accepted");
 }

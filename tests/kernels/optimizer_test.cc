@@ -58,5 +58,34 @@ TEST_P(OptimizerTest, AdamWFollowsItsFormula) {
   }
 }
 
+TEST_P(OptimizerTest, SgdFollowsItsFormula) {
+  constexpr std::int64_t kCount = 37;
+  constexpr double kRate = 0.01, kMomentum = 0.9, kDecay = 0.1;
+  const auto parameters = random_array(kCount);
+  const auto gradients = random_array(kCount);
+  const auto momentum = random_array(kCount, 0);
+  Array x = parameters.start, m = momentum.start;
+  for (int t = 0; t < 3; ++t) {
+    Array given;
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      gradients.data()[i] = static_cast<float>(random_.normal());
+      given.push_back(gradients.now(i));
+    }
+    kernels_->sgd(parameters.data(), gradients.data(), momentum.data(),
+                  {.learning_rate = static_cast<float>(kRate),
+                   .momentum = static_cast<float>(kMomentum),
+                   .weight_decay = static_cast<float>(kDecay),
+                   .gradient_scale = 0.25F},
+                  kCount);
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      m[i] = kMomentum * m[i] + 0.25 * given[i];
+      x[i] -= kRate * (m[i] + kDecay * x[i]);
+    }
+    expect_near(parameters, x, 1e-6, "parameters");
+    expect_near(momentum, m, 1e-6, "momentum");
+    expect_near(gradients, Array(kCount, 0.0), 0, "gradients");
+  }
+}
+
 }  // namespace
 }  // namespace archipelago::kernels

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "model/optimizer.h"
 #include "model_test.h"
 #include "reference_model.h"
 

@@ -26,7 +26,10 @@ inline config::Model small_config() {
 inline config::Model small_config(const std::string& kind) {
   config::Model config = small_config();
   config.kind = kind;
-  if (kind == "moe") config.experts = 5;
+  if (kind == "moe") {
+    config.experts = 5;
+    config.expert_width = 13;
+  }
   if (kind == "vit" || kind == "linear") {
     config.image = 9;
     config.image_channels = 3;

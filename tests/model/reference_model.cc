@@ -107,7 +107,8 @@ class ReferenceModel {
   }
 
   Array feed_forward(const std::string& name, const Array& x) const {
-    return map(name + "c_proj", gelu(map(name + "c_fc", x, config_.width)), 4 * config_.width);
+    const auto inner = static_cast<std::int64_t>(values_.at(name + "c_fc.bias").size());
+    return map(name + "c_proj", gelu(map(name + "c_fc", x, config_.width)), inner);
   }
 
   // Row by row, every expert on every row, the unchosen ones thrown away.

@@ -1,3 +1,5 @@
+#include "model/optimizer.h"
+
 #include <cmath>
 #include <limits>
 
@@ -54,6 +56,45 @@ TEST(AdamW, NonFiniteGradientsChangeNothing) {
   EXPECT_EQ(optimizer.first_moment()[0], 0);
 }
 
+TEST(Optimizer, PartsOfABatchCountAsTheirMean) {
+  for (const char* const name : {"adamw", "sgd"}) {
+    config::Train settings;
+    settings.optimizer = name;
+    settings.clip = 1;
+    const auto whole = make_optimizer(two_tensors(), settings);
+    settings.accumulate = 4;
+    const auto parts = make_optimizer(two_tensors(), settings);
+    std::vector<float> a = {1, 2, 3, 4};
+    std::vector<float> b = a;
+    std::vector<float> mean = {6, 0, 8, 0};
+    std::vector<float> sum = {24, 0, 32, 0};
+    EXPECT_NEAR(whole->step(a, mean, 0.1), 10, 1e-6);
+    EXPECT_NEAR(parts->step(b, sum, 0.1), 10, 1e-6);
+    for (int i = 0; i < 4; ++i) EXPECT_NEAR(a[i], b[i], 1e-6) << name;
+  }
+}
+
+TEST(Sgd, ClipsDecaysMatricesOnlyAndKeepsOneMoment) {
+  config::Train settings;
+  settings.optimizer = "sgd";
+  settings.clip = 1;
+  settings.weight_decay = 0.5;
+  settings.momentum = 0.5;
+  const auto optimizer = make_optimizer(two_tensors(), settings);
+  EXPECT_TRUE(optimizer->second_moment().empty());
+  std::vector<float> parameters = {1, 1, 1, 1};
+  std::vector<float> gradients = {6, 0, 8, 0};
+  optimizer->step(parameters, gradients, 0.1);
+  EXPECT_NEAR(parameters[0], 1 - 0.05 - 0.06, 1e-6);
+  EXPECT_NEAR(parameters[1], 1 - 0.05, 1e-6);
+  EXPECT_NEAR(parameters[2], 1 - 0.08, 1e-6);
+  gradients = {0, 0, 0, 0};
+  optimizer->step(parameters, gradients, 0.1);
+  EXPECT_NEAR(parameters[2], 1 - 0.08 - 0.04, 1e-6);
+  EXPECT_TRUE(optimizer->fits(std::vector<float>(4), {}));
+  EXPECT_FALSE(optimizer->fits(std::vector<float>(4), std::vector<float>(4)));
+}
+
 TEST(AdamW, RestoredStateContinuesTheSame) {
   std::vector<float> parameters = {1, 2, 3, 4};
   AdamW optimizer(two_tensors(), config::Train{});
@@ -83,6 +124,14 @@ TEST(LearningRate, WarmsUpFallsAsACosineAndStays) {
   EXPECT_NEAR(learning_rate(settings, 54), 1.1, 1e-12);
   EXPECT_DOUBLE_EQ(learning_rate(settings, 104), 0.2);
   EXPECT_DOUBLE_EQ(learning_rate(settings, 100000), 0.2);
+  settings.schedule = "linear";
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 1), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 4), 2);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 29), 1.55);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 1000), 0.2);
+  settings.schedule = "constant";
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 1), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 1000), 2);
   settings.warmup = 0;
   EXPECT_DOUBLE_EQ(learning_rate(settings, 0), 2);
 }

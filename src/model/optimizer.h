@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/model.h"
+
+namespace archipelago::model {
+
+// Updates the parameters of a flat buffer from their gradients and remembers moments of these.
+class Optimizer {
+ public:
+  virtual ~Optimizer();
+
+  // `gradients`: the sum of those of settings.accumulate parts of a batch; their mean is clipped to
+  // settings.clip by its global norm and followed at the rate `lr`; then the gradients are zero.
+  // Returns the norm before clipping. A gradient that is not finite changes nothing but zeroes the
+  // gradients.
+  double step(std::span<float> parameters, std::span<float> gradients, double lr);
+
+  // Of the parameters' layout; the second is empty where the rule needs none.
+  std::span<float> first_moment() { return first_moment_; }
+  std::span<float> second_moment() { return second_moment_; }
+
+  std::int64_t steps() const { return steps_; }  // updates made so far
+  void set_steps(std::int64_t steps) { steps_ = steps; }
+
+  // Takes over moments and steps as a checkpoint left them. Whether they are of this rule.
+  bool fits(std::span<const float> first_moment, std::span<const float> second_moment) const;
+  void restore(std::vector<float> first_moment, std::vector<float> second_moment,
+               std::int64_t steps);
+
+ protected:
+  enum class Moments { one, two };
+  Optimizer(std::span<const TensorInfo> tensors, const config::Train& settings, Moments moments);
+
+  // Where a tensor's elements are.
+  struct Part {
+    float* parameters;
+    float* gradients;
+    float* first_moment;
+    float* second_moment;  // null without one
+    std::int64_t size;
+  };
+  struct Rates {
+    float learning_rate;
+    float weight_decay;
+    float gradient_scale;
+  };
+  virtual void update(kernels::Kernels& kernels, const Part& part, const Rates& rates) = 0;
+
+  const config::Train& settings() const { return settings_; }
+
+ private:
+  config::Train settings_;
+  std::vector<TensorInfo> tensors_;
+  std::unique_ptr<kernels::Kernels> kernels_;
+  std::vector<float> first_moment_;
+  std::vector<float> second_moment_;
+  std::int64_t steps_ = 0;
+};
+
+// With decoupled weight decay (Loshchilov and Hutter 2019, Alg. 2).
+class AdamW final : public Optimizer {
+ public:
+  AdamW(std::span<const TensorInfo> tensors, const config::Train& settings)
+      : Optimizer(tensors, settings, Moments::two) {}
+
+ private:
+  void update(kernels::Kernels& kernels, const Part& part, const Rates& rates) override;
+};
+
+// Stochastic gradient descent with momentum and decoupled weight decay (Loshchilov and Hutter 2019,
+// Alg. 1).
+class Sgd final : public Optimizer {
+ public:
+  Sgd(std::span<const TensorInfo> tensors, const config::Train& settings)
+      : Optimizer(tensors, settings, Moments::one) {}
+
+ private:
+  void update(kernels::Kernels& kernels, const Part& part, const Rates& rates) override;
+};
+
+// The one that settings.optimizer names.
+std::unique_ptr<Optimizer> make_optimizer(std::span<const TensorInfo> tensors,
+                                          const config::Train& settings);
+
+// Learning rate at `step` (from 0): linear warm-up over settings.warmup, then by settings.schedule:
+// constant; or as a cosine or a line down to settings.lr * settings.min_lr at settings.steps,
+// constant after it.
+double learning_rate(const config::Train& settings, std::int64_t step);
+
+}  // namespace archipelago::model

@@ -1,0 +1,137 @@
+#include "runtime/dry_run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+
+#include "config/options.h"
+#include "kernels/kernels.h"
+#include "link/mailbox.h"
+#include "model/size.h"
+#include "runtime/clock.h"
+#include "runtime/learner_memory.h"
+
+namespace archipelago::runtime {
+namespace {
+
+constexpr double kFloat = sizeof(float);
+
+std::string number(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+// With the unit that leaves one to three digits before the point.
+std::string bytes(double value) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  return number(value, unit == 0 ? 0 : 1) + ' ' + units[unit];
+}
+
+std::string grouped(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
+  }
+  return digits;
+}
+
+// Operations a second of a matrix product on `threads` threads.
+double product_rate(int threads) {
+  constexpr std::int64_t kSize = 1024;
+  constexpr double kSeconds = 0.3;
+  const auto device = kernels::make_cpu_kernels(threads);
+  const kernels::Buffer a(*device, kSize * kSize);
+  const kernels::Buffer b(*device, kSize * kSize);
+  const kernels::Buffer c(*device, kSize * kSize);
+  const auto multiply = [&] {
+    device->matmul(c.data(), a.data(), b.data(), kernels::Transpose::neither, false, kSize, kSize,
+                   kSize);
+  };
+  multiply();
+  const double start = now_seconds();
+  int products = 0;
+  for (; now_seconds() < start + kSeconds; ++products) multiply();
+  return 2.0 * kSize * kSize * kSize * products / (now_seconds() - start);
+}
+
+void add_model(std::ostream& out, const Setup& setup, const model::Size& size) {
+  const auto& model = setup.config.model;
+  out << "model: " << model.kind << ", " << model.layers << " layers x " << model.width << ", "
+      << model.heads << " heads, " << model.context << " positions, vocabulary " << model.vocabulary
+      << "\n  parameters " << grouped(size.parameters);
+  if (size.active != size.parameters) out << ", of which active a token " << grouped(size.active);
+  out << "; in " << setup.tensors.size() << " tensors and " << setup.fragment_count()
+      << " fragments, the largest of " << grouped(setup.largest_fragment) << '\n';
+}
+
+void add_learner(std::ostream& out, const Setup& setup, int learner, std::int64_t data_bytes) {
+  const auto own = config::for_learner(setup.config, learner);
+  const LearnerMemory memory = learner_memory(setup, own, data_bytes);
+  out << "  parameters " << bytes(static_cast<double>(memory.parameters)) << ", gradients "
+      << bytes(static_cast<double>(memory.gradients)) << ", moments "
+      << bytes(static_cast<double>(memory.moments)) << ", activations "
+      << bytes(static_cast<double>(memory.activations)) << ", two fragments "
+      << bytes(static_cast<double>(memory.fragments));
+  if (memory.data > 0) out << ", data " << bytes(static_cast<double>(memory.data));
+  out << ": together " << bytes(static_cast<double>(memory.total() + memory.data)) << '\n';
+}
+
+void add_memory(std::ostream& out, const Setup& setup, std::int64_t data_bytes) {
+  const auto& sync = setup.config.sync;
+  out << "memory of each rank of a learner (" << sync.ranks_per_learner << " a learner):\n";
+  add_learner(out, setup, -1, data_bytes);
+  for (const auto& [learner, options] : setup.config.learners) {
+    out << "  learner " << learner << ":\n  ";
+    add_learner(out, setup, learner, data_bytes);
+  }
+  const double state = 2 * kFloat * static_cast<double>(setup.parameters);
+  const double merge = 2 * kFloat * static_cast<double>(setup.largest_fragment);
+  const link::MailboxLayout mailbox(setup.fragment_count(), setup.largest_fragment);
+  const double mailboxes = static_cast<double>(mailbox.bytes()) * (sync.learners + sync.spares);
+  out << "memory of the syncer:\n  parameters and momentum " << bytes(state) << ", mailboxes "
+      << bytes(mailboxes) << ", a merge " << bytes(merge) << ", a checkpoint on its way "
+      << bytes(2 * state) << ": together " << bytes(3 * state + merge + mailboxes) << '\n';
+}
+
+void add_exchange(std::ostream& out, const Setup& setup, const model::Size& size) {
+  const auto& sync = setup.config.sync;
+  const double whole = kFloat * static_cast<double>(setup.parameters);
+  const double round = whole / setup.fragment_count();
+  const double step = whole / sync.interval;
+  const double largest = kFloat * static_cast<double>(setup.largest_fragment);
+  out << "exchange, up and as much down:\n  " << bytes(step) << " a learner and inner step, "
+      << bytes(round * sync.learners) << " a round over " << sync.learners << " learners ("
+      << bytes(largest * sync.learners) << " in the round of the largest fragment)\n";
+
+  const auto positions = static_cast<double>(setup.config.train.batch * setup.config.model.context);
+  const double flops = size.flops * positions / sync.ranks_per_learner;
+  const double rate = product_rate(setup.config.train.threads);
+  const double seconds = flops / rate;
+  const auto gigabits = [](double amount) { return number(8e-9 * amount, 4) + " Gbit/s"; };
+  // An exchange is a way up and a way down, and may take `overlap` steps.
+  const double within = std::max(sync.overlap, 1.0) / 2;
+  out << "bandwidth, each way:\n  for inner steps of 1 s: " << gigabits(step)
+      << " a learner on average, " << gigabits(step * sync.learners) << " at the syncer, "
+      << gigabits(largest / within) << " a learner so that the largest fragment's exchange takes "
+      << std::max(sync.overlap, 1.0) << " steps\n  for this machine's, at least "
+      << number(seconds, 3) << " s (" << number(1e-9 * flops, 1) << " GFLOP at the "
+      << number(1e-9 * rate, 0) << " GFLOP/s of a matrix product): " << gigabits(step / seconds)
+      << ", " << gigabits(step * sync.learners / seconds) << ", "
+      << gigabits(largest / within / seconds) << '\n';
+}
+
+}  // namespace
+
+std::string describe_run(const Setup& setup, const data::Dataset* dataset) {
+  const model::Size size = model::size_of(setup.config.model);
+  std::ostringstream out;
+  add_model(out, setup, size);
+  add_memory(out, setup, dataset == nullptr ? 0 : dataset->bytes());
+  add_exchange(out, setup, size);
+  return out.str();
+}
+
+}  // namespace archipelago::runtime

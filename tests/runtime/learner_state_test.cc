@@ -1,0 +1,212 @@
+#include "runtime/learner_state.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "checkpoint/checkpoint.h"
+#include "core/random.h"
+#include "data/image_file.h"
+#include "data/token_file.h"
+
+namespace archipelago::runtime {
+namespace {
+
+// Runs of a learner whose island has one rank, on data files of the test's own.
+class LearnerStateTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::temp_directory_path() / ("learner_state_test." + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+    write_text("a.h5", 1);
+    write_text("b.h5", 2);
+    write_images();
+    config_.model.layers = 1;
+    config_.model.width = 8;
+    config_.model.heads = 2;
+    config_.model.context = 4;
+    config_.model.patch = 2;
+    config_.data.path = (folder_ / "a.h5").string();
+    config_.train.batch = 4;
+    config_.train.warmup = 3;
+    config_.sync.learners = 3;
+    config_.sync.fragments = 2;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void write_text(const std::string& name, std::uint64_t seed) {
+    Random random(seed);
+    data::TokenFile file;
+    file.vocabulary = 16;
+    for (int i = 0; i < 200; ++i)
+      file.train.push_back(static_cast<std::uint16_t>(random.below(16)));
+    file.validation = {1, 2, 3};
+    file.provenance = {.source = "a test", .licence = "none", .text_digest = "0"};
+    data::write_token_file(folder_ / name, file);
+  }
+
+  void write_images() {
+    Random random(3);
+    data::ImageFile file;
+    file.classes = 3;
+    file.side = 4;
+    file.mean = {0.5F};
+    file.deviation = {0.25F};
+    for (auto* split : {&file.train, &file.validation}) {
+      for (int i = 0; i < 30; ++i) {
+        split->labels.push_back(static_cast<std::uint16_t>(random.below(3)));
+        for (int pixel = 0; pixel < 16; ++pixel) {
+          split->pixels.push_back(static_cast<std::uint8_t>(random.below(256)));
+        }
+      }
+    }
+    data::write_image_file(folder_ / "images.h5", file);
+  }
+
+  void use_images() {
+    config_.model.kind = "vit";
+    config_.data = {(folder_ / "images.h5").string(), 1, true};
+  }
+
+  struct Run {
+    runtime::Setup setup;
+    std::unique_ptr<data::Dataset> dataset;
+  };
+  Run make_run() const {
+    auto dataset = data::open_dataset(config_.data.path);
+    config::RunConfig fitted = config_;
+    fitted.model = fit_model(config_.model, *dataset, config_.data.path);
+    return {make_setup(fitted), std::move(dataset)};
+  }
+
+  static void receive(const Run& run, LearnerState& state, std::span<const float> parameters) {
+    for (int p = 0; p < run.setup.fragment_count(); ++p) {
+      const auto& fragment = run.setup.fragments[static_cast<std::size_t>(p)];
+      std::vector<float> values(static_cast<std::size_t>(fragment.size));
+      fragment::gather(fragment, parameters, values);
+      state.receive(p, 1, values);
+    }
+  }
+
+  static std::vector<float> initial(const Run& run) {
+    std::vector<float> parameters(static_cast<std::size_t>(run.setup.parameters));
+    model::initialize_parameters(run.setup.tensors, 1, 7, parameters);
+    return parameters;
+  }
+
+  static std::vector<float> parameters_of(LearnerState& state) {
+    const auto parameters = state.arrays().parameters;
+    return {parameters.begin(), parameters.end()};
+  }
+
+  static void train(LearnerState& state, int steps) {
+    for (int i = 0; i < steps; ++i) state.step([](std::span<float>) {});
+  }
+
+  // Trained through, and stopped after some steps, saved, and resumed by another process.
+  void expect_resumed_is_uninterrupted(int learner) const {
+    const Run run = make_run();
+    LearnerState through(run.setup, *run.dataset, learner, 0, 1);
+    through.begin(0, 0, nullptr);
+    receive(run, through, initial(run));
+    train(through, 9);
+
+    LearnerState first(run.setup, *run.dataset, learner, 0, 1);
+    first.begin(0, 0, nullptr);
+    receive(run, first, initial(run));
+    train(first, 4);
+    checkpoint::LearnerFile(folder_ / "checkpoints", first.checkpoint(), first.arrays()).write(1);
+    auto saved = checkpoint::newest_learner(folder_ / "checkpoints", learner);
+    ASSERT_TRUE(saved);
+    const std::vector<float> parameters = saved->common.parameters;
+
+    LearnerState resumed(run.setup, *run.dataset, learner, 0, 1);
+    resumed.begin(1, saved->tokens, &*saved);
+    receive(run, resumed, parameters);
+    resumed.set_run_tokens(4 * run.setup.step_tokens);
+    train(resumed, 5);
+    EXPECT_EQ(resumed.tokens(), through.tokens());
+    EXPECT_EQ(parameters_of(resumed), parameters_of(through));
+    EXPECT_NE(parameters_of(first), parameters_of(through));
+    std::filesystem::remove_all(folder_ / "checkpoints");
+  }
+
+  std::filesystem::path folder_;
+  config::RunConfig config_;
+};
+
+TEST_F(LearnerStateTest, AResumedRunTrainsOnWhatTheUninterruptedOneWouldHave) {
+  expect_resumed_is_uninterrupted(1);
+  config_.train.accumulate = 2;
+  config_.learners[2] = {{"train.optimizer", "sgd"}, {"data.path", (folder_ / "b.h5").string()}};
+  expect_resumed_is_uninterrupted(0);
+  expect_resumed_is_uninterrupted(2);
+  use_images();
+  config_.learners.clear();
+  expect_resumed_is_uninterrupted(1);  // 36 images of its shard's 10: augmented anew each epoch
+}
+
+TEST_F(LearnerStateTest, PartsOfABatchAddUpToTheWholeStep) {
+  std::vector<std::vector<float>> results;
+  for (const std::int64_t parts : {1, 2, 4}) {
+    config_.train.accumulate = parts;
+    const Run run = make_run();
+    LearnerState state(run.setup, *run.dataset, 0, 0, 1);
+    state.begin(0, 0, nullptr);
+    receive(run, state, initial(run));
+    train(state, 3);
+    results.push_back(parameters_of(state));
+  }
+  for (std::size_t i = 0; i < results[0].size(); ++i) {
+    EXPECT_NEAR(results[1][i], results[0][i], 2e-5);
+    EXPECT_NEAR(results[2][i], results[0][i], 2e-5);
+  }
+}
+
+TEST_F(LearnerStateTest, EachLearnerHasItsOwnOptions) {
+  config_.learners[1] = {{"train.batch", "2"}, {"train.lr", "0.1"}};
+  config_.learners[2] = {{"data.path", (folder_ / "b.h5").string()}, {"train.optimizer", "sgd"}};
+  const Run run = make_run();
+  EXPECT_EQ(run.setup.step_tokens, (4 + 2 + 4) * 4);
+  // Two learners share a file, the third has one for itself.
+  EXPECT_EQ(shard_of(run.setup.config, 0).count, 2);
+  EXPECT_EQ(shard_of(run.setup.config, 1).index, 1);
+  EXPECT_EQ(shard_of(run.setup.config, 2).index, 0);
+  EXPECT_EQ(shard_of(run.setup.config, 2).count, 1);
+  std::vector<std::vector<float>> results;
+  for (int learner = 0; learner < 3; ++learner) {
+    LearnerState state(run.setup, *run.dataset, learner, 0, 1);
+    state.begin(0, 0, nullptr);
+    receive(run, state, initial(run));
+    train(state, 2);
+    EXPECT_EQ(state.tokens(), 2 * 4 * (learner == 1 ? 2 : 4));
+    EXPECT_EQ(state.arrays().adam_v.empty(), learner == 2);
+    results.push_back(parameters_of(state));
+  }
+  EXPECT_NE(results[0], results[1]);
+  EXPECT_NE(results[0], results[2]);
+}
+
+TEST_F(LearnerStateTest, MomentsOfAnotherOptimizerAreNotTaken) {
+  config_.learners[1] = {{"train.optimizer", "sgd"}};
+  const Run run = make_run();
+  LearnerState adam(run.setup, *run.dataset, 0, 0, 1);
+  adam.begin(0, 0, nullptr);
+  receive(run, adam, initial(run));
+  train(adam, 2);
+  checkpoint::Learner saved = adam.checkpoint();
+  const auto arrays = adam.arrays();
+  saved.adam_m.assign(arrays.adam_m.begin(), arrays.adam_m.end());
+  saved.adam_v.assign(arrays.adam_v.begin(), arrays.adam_v.end());
+  LearnerState sgd(run.setup, *run.dataset, 1, 0, 1);
+  sgd.begin(0, 0, &saved);
+  for (const float moment : sgd.arrays().adam_m) EXPECT_EQ(moment, 0);
+  LearnerState other(run.setup, *run.dataset, 2, 0, 1);
+  other.begin(0, 0, &saved);
+  EXPECT_TRUE(std::ranges::equal(other.arrays().adam_m, arrays.adam_m));
+}
+
+}  // namespace
+}  // namespace archipelago::runtime
