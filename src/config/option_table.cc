@@ -277,6 +277,9 @@ void read_ini_file(std::span<const Option> options, const std::filesystem::path&
   } catch (const std::system_error& error) {
     throw Error(ExitCode::configuration, error.what());
   }
+  // Some editors begin a UTF-8 file with a byte order mark.
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (content.starts_with(kByteOrderMark)) content.erase(0, kByteOrderMark.size());
   IniReader reader(options, file);
   std::istringstream lines(content);
   for (std::string line; std::getline(lines, line);) reader.read(line);

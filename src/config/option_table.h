@@ -47,6 +47,9 @@ Option choice(std::string name, std::string& value, std::initializer_list<std::s
 // dropped, as the INI file does.
 Option text(std::string name, std::string& value, std::string argument, std::string help);
 
+// Any text, taken as it stands. Not for what write_ini() writes: an INI file may not hold it.
+Option verbatim_text(std::string name, std::string& value, std::string argument, std::string help);
+
 // true or false; needs a value.
 Option boolean(std::string name, bool& value, std::string help);
 // true or false; on the command line the name alone means true.

@@ -142,6 +142,15 @@ Option text(std::string name, std::string& value, std::string argument, std::str
                 [&value] { return value; }};
 }
 
+Option verbatim_text(std::string name, std::string& value, std::string argument, std::string help) {
+  return Option{std::move(name),
+                std::move(argument),
+                std::move(help),
+                value,
+                [&value](const std::string& given) { value = given; },
+                [&value] { return value; }};
+}
+
 Option boolean(std::string name, bool& value, std::string help) {
   return truth(std::move(name), "BOOL", value, std::move(help));
 }

@@ -257,6 +257,11 @@ std::vector<std::string> problems_of(const RunConfig& c) {
   require(problems, c.sync.suspect < c.sync.expel,
           valued("sync.suspect", c.sync.suspect) + " must be below " +
               valued("sync.expel", c.sync.expel));
+  const double budget = static_cast<double>(c.train.steps) * static_cast<double>(c.train.batch) *
+                        static_cast<double>(c.model.context) * c.sync.learners;
+  require(problems, budget < 0x1p62,
+          valued("train.steps", c.train.steps) +
+              " times learners, batch and context are more tokens than can be counted");
   require(problems, c.sync.outlier == 0 || c.sync.outlier > 1,
           valued("sync.outlier", c.sync.outlier) + " must be 0 or above 1");
   for (const auto& [learner, options] : c.learners) {
@@ -276,11 +281,12 @@ std::vector<std::string> with_own_config_file(std::span<const std::string> argum
                                               std::vector<std::filesystem::path>& files) {
   std::vector<std::string> all(arguments.begin(), arguments.end());
   RunConfig config;
-  files = read_command_line(readable_options(config, named_learners(arguments)), arguments,
-                            ConfigFiles::allowed)
-              .config_files;
+  const auto options = readable_options(config, named_learners(arguments));
+  read_environment(options);
+  files = read_command_line(options, arguments, ConfigFiles::allowed).config_files;
+  if (!config.resume || config.out.empty() || !files.empty()) return all;
   const auto own_file = std::filesystem::path(config.out) / "config.ini";
-  if (config.resume && files.empty() && std::filesystem::exists(own_file)) {
+  if (std::filesystem::exists(own_file)) {
     all.insert(all.end(), {"--config", own_file.string()});
     files.push_back(own_file);
   }

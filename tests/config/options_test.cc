@@ -225,6 +225,32 @@ struct BadLine {
   std::string message;
 };
 
+TEST_F(OptionsTest, TheRunMayBeNamedInTheEnvironment) {
+  RunConfig earlier;
+  earlier.out = folder_.string();
+  earlier.sync.learners = 7;
+  file("config.ini", write_ini(earlier));
+  set_variable("ARCHIPELAGO_OUT", folder_.string());
+  EXPECT_EQ(parse_run_config(Arguments{"--resume"}).sync.learners, 7);
+}
+
+TEST_F(OptionsTest, ResumeWithoutAFolderReadsNoFile) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  file("config.ini", "[sync]\nlearners = 7\n");
+  const RunConfig config = parse_run_config(Arguments{"--resume"});
+  EXPECT_NE(config.sync.learners, 7);
+  std::filesystem::current_path(before);
+}
+
+TEST_F(OptionsTest, FilesOfOtherSystems) {
+  const std::string path =
+      file("windows.ini", "\xEF\xBB\xBF[sync]\r\n\tlearners\t=\t5\t\r\n\r\nquorum=2 # two\r\n");
+  const RunConfig config = parse_run_config(Arguments{"--config", path});
+  EXPECT_EQ(config.sync.learners, 5);
+  EXPECT_EQ(config.sync.quorum, 2);
+}
+
 TEST_F(OptionsTest, BadCommandLines) {
   const std::vector<BadLine> cases = {
       {{"--sync.quorom", "2"},
@@ -330,6 +356,12 @@ TEST_F(OptionsTest, OptionsThatDoNotFitTogetherAreAllNamedInOneLine) {
       "below sync.expel (30); sync.outlier (0.5) must be 0 or above 1");
 }
 
+TEST_F(OptionsTest, MoreTokensThanCanBeCounted) {
+  const Failure failure = failure_of({"--train.steps", "9223372036854775807"});
+  EXPECT_EQ(failure.code, ExitCode::configuration);
+  EXPECT_NE(failure.message.find("train.steps (9223372036854775807)"), std::string::npos);
+}
+
 TEST_F(OptionsTest, HelpShowsEveryOptionOnceWithItsDefault) {
   RunConfig config;
   const auto options = run_options(config);
@@ -360,6 +392,13 @@ TEST(Flag, TakesNoneOfTheArgumentsAroundIt) {
   verify = true;
   read_command_line(options, Arguments{"--verify=false"});
   EXPECT_FALSE(verify);
+}
+
+TEST(VerbatimText, IsTakenAsItStands) {
+  std::string value;
+  const std::vector<Option> options = {verbatim_text("prompt", value, "TEXT", "")};
+  read_command_line(options, Arguments{"--prompt", " # 1\nIn the "});
+  EXPECT_EQ(value, " # 1\nIn the ");
 }
 
 TEST(Nearest, IsTheSmallestEditDistance) {
