@@ -1,6 +1,7 @@
 #include "runtime/chaos.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <sstream>
 
@@ -34,6 +35,18 @@ double parse_number(const std::string& key, const std::string& text, double lowe
   return value;
 }
 
+// Whole numbers from `lowest` on.
+template <class Integer>
+Integer parse_whole(const std::string& key, const std::string& text, Integer lowest) {
+  Integer value = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc{} || end != last || value < lowest) {
+    refuse("'" + key + "=" + text + "' is no whole number of at least " + std::to_string(lowest));
+  }
+  return value;
+}
+
 void set_victim(PlannedFault& fault, const std::string& text) {
   if (text == "any") {
     fault.victim = PlannedFault::Victim::any;
@@ -41,7 +54,7 @@ void set_victim(PlannedFault& fault, const std::string& text) {
     fault.victim = PlannedFault::Victim::turn;
   } else {
     fault.victim = PlannedFault::Victim::given;
-    fault.learner = static_cast<int>(parse_number("learner", text, 0));
+    fault.learner = parse_whole("learner", text, 0);
   }
 }
 
@@ -49,22 +62,22 @@ void set_word(PlannedFault& fault, const std::string& key, const std::string& te
   if (key == "learner") {
     set_victim(fault, text);
   } else if (key == "rank") {
-    fault.rank = static_cast<int>(parse_number(key, text, 0));
+    fault.rank = parse_whole(key, text, 0);
   } else if (key == "step") {
-    fault.step = static_cast<std::int64_t>(parse_number(key, text, 0));
+    fault.step = parse_whole(key, text, std::int64_t{0});
   } else if (key == "time") {
     fault.time = parse_number(key, text, 0);
   } else if (key == "every") {
     fault.every = parse_number(key, text, 0.001);
     fault.count = -1;
   } else if (key == "count") {
-    fault.count = static_cast<std::int64_t>(parse_number(key, text, 1));
+    fault.count = parse_whole(key, text, std::int64_t{1});
   } else if (key == "seconds") {
     fault.seconds = parse_number(key, text, 0);
   } else if (key == "factor") {
     fault.factor = parse_number(key, text, 1);
   } else if (key == "seed") {
-    fault.seed = static_cast<std::uint64_t>(parse_number(key, text, 0));
+    fault.seed = parse_whole(key, text, std::uint64_t{0});
   } else {
     refuse("unknown word '" + key +
            "'; there are learner, rank, step, time, every, count, seconds, factor and seed");
@@ -121,6 +134,19 @@ std::vector<PlannedFault> parse_chaos(const std::string& plan) {
     if (auto fault = parse_entry(text)) faults.push_back(*fault);
   }
   return faults;
+}
+
+void require_targets(const std::vector<PlannedFault>& plan, int learners, int ranks_per_learner) {
+  for (const PlannedFault& fault : plan) {
+    if (fault.victim == PlannedFault::Victim::given && fault.learner >= learners) {
+      refuse("there is no learner " + std::to_string(fault.learner) + "; they are 0 to " +
+             std::to_string(learners - 1));
+    }
+    if (fault.rank >= ranks_per_learner) {
+      refuse("a learner has no rank " + std::to_string(fault.rank) + "; they are 0 to " +
+             std::to_string(ranks_per_learner - 1));
+    }
+  }
 }
 
 Chaos::Chaos(std::vector<PlannedFault> plan) {

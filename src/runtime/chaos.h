@@ -51,6 +51,10 @@ struct PlannedFault {
 // Throws Error(configuration) naming the word that is wrong and the right ones.
 std::vector<PlannedFault> parse_chaos(const std::string& plan);
 
+// Throws Error(configuration) where the plan names a learner, or a rank of one, that the run has
+// not.
+void require_targets(const std::vector<PlannedFault>& plan, int learners, int ranks_per_learner);
+
 // Decides which planned faults are due: a function of the plan, the time and the learners' steps.
 class Chaos {
  public:

@@ -84,6 +84,7 @@ bool SyncerProcess::turn() {
   listen();
   take_merged();
   watch_for_stop();
+  watch_for_nobody();
   inflict_chaos();
   start_waiting_save();
   const auto wakeup = machine_.next_wakeup();
@@ -224,6 +225,20 @@ void SyncerProcess::watch_for_stop() {
   } else if (stop_signal() != 0) {
     tell(sync::StopRequested{"signal " + std::to_string(stop_signal())});
   }
+}
+
+void SyncerProcess::watch_for_nobody() {
+  if (finish_ || !std::ranges::all_of(islands_, &IslandBook::lost)) {
+    nobody_since_.reset();
+    return;
+  }
+  const double now = now_seconds();
+  if (!nobody_since_) nobody_since_ = now;
+  const auto& options = setup_.config.sync;
+  const bool may_come = options.refill && options.standby == 0;
+  if (now - *nobody_since_ < (may_come ? options.expel : 0)) return;
+  log_error("no learner is left, and no spare to take a place");
+  tell(sync::NobodyLeft{"no learner is left, and no spare to take a place"});
 }
 
 void SyncerProcess::inflict_chaos() {

@@ -103,6 +103,7 @@ class SyncerProcess {
   void on_fragment(int peer, const link::ArrivedFragment& fragment);
   void take_merged();
   void watch_for_stop();
+  void watch_for_nobody();
   void inflict_chaos();
   void tell(const sync::Event& event);
 
@@ -184,7 +185,8 @@ class SyncerProcess {
 
   double last_turn_ = 0;
   double largest_gap_ = 0;
-  double next_look_ = 0;  // at the stop file and signals
+  std::optional<double> nobody_since_;  // every island is lost
+  double next_look_ = 0;                // at the stop file and signals
   double next_status_ = 0;
   double next_progress_ = 0;
   std::int64_t progress_tokens_ = 0;

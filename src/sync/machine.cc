@@ -152,9 +152,18 @@ Nanoseconds Machine::ask_patience() const {
 }
 
 void Machine::on(const StopRequested& event, std::vector<Action>&) {
+  stop(Outcome::stopped, event.reason);
+}
+
+void Machine::on(const NobodyLeft& event, std::vector<Action>&) {
+  stop(Outcome::no_learners, event.reason);
+}
+
+void Machine::stop(Outcome outcome, const std::string& reason) {
   if (phase_ == Phase::stopping) return;
   phase_ = Phase::stopping;
-  stop_reason_ = event.reason;
+  stop_outcome_ = outcome;
+  stop_reason_ = reason;
   membership_.freeze();
   const Nanoseconds patience = to_nanoseconds(settings_.overlap * step_seconds_);
   stop_deadline_ = now_ + std::min(patience, settings_.grace_cap);
@@ -321,12 +330,13 @@ void Machine::finish_if_over(std::vector<Action>& actions) {
       std::any_of(learners().begin(), learners().end(),
                   [](const LearnerView& view) { return view.state == LearnerState::suspect; });
   if (phase_ == Phase::draining && last_opened_ < last_drained_ && suspects) return;
-  actions.push_back(SaveGlobal{rounds_closed_});
-  if (phase_ == Phase::draining) {
-    actions.push_back(Finish{Outcome::complete, "all tokens are trained"});
-  } else {
-    actions.push_back(Finish{Outcome::stopped, stop_reason_});
+  const bool complete = phase_ == Phase::draining;
+  // A run that fails again and again must not look as if it went on.
+  if (complete || stop_outcome_ == Outcome::stopped || rounds_closed_ > rounds_saved_) {
+    actions.push_back(SaveGlobal{rounds_closed_});
   }
+  actions.push_back(complete ? Finish{Outcome::complete, "all tokens are trained"}
+                             : Finish{stop_outcome_, stop_reason_});
   phase_ = Phase::finished;
 }
 

@@ -49,12 +49,14 @@ class Machine {
   void on(const Merged& event, std::vector<Action>& actions);
   void on(const Tick& event, std::vector<Action>& actions);
   void on(const StopRequested& event, std::vector<Action>& actions);
+  void on(const NobodyLeft& event, std::vector<Action>& actions);
   void on(const ScaleRequested& event, std::vector<Action>& actions);
   void on(const SyncerReplaced& event, std::vector<Action>& actions);
 
   void ask_again(std::vector<Action>& actions);
   void lose(int learner, std::vector<Action>& actions);
   void welcome(int learner, std::vector<Action>& actions);
+  void stop(Outcome outcome, const std::string& reason);
   void start_draining(std::vector<Action>& actions);
   void close_rounds(bool deadlines, std::vector<Action>& actions);
   bool is_due(Round& round, bool deadlines, std::vector<Action>& actions);
@@ -82,6 +84,7 @@ class Machine {
   std::optional<Nanoseconds> last_opening_;
   std::int64_t last_drained_ = 0;             // number of the last round of the draining phase
   std::optional<Nanoseconds> stop_deadline_;  // of all rounds, once a stop was requested
+  Outcome stop_outcome_ = Outcome::stopped;
   std::string stop_reason_;
   std::int64_t rounds_closed_;
   std::int64_t rounds_saved_;            // rounds closed at the last SaveGlobal

@@ -103,6 +103,12 @@ struct StopRequested {
   bool operator==(const StopRequested&) const = default;
 };
 
+// Every island is gone, and none is to come: end, resumable.
+struct NobodyLeft {
+  std::string reason;
+  bool operator==(const NobodyLeft&) const = default;
+};
+
 // The wanted number of learners from now on.
 struct ScaleRequested {
   int learners;
@@ -116,7 +122,7 @@ struct SyncerReplaced {
 };
 
 using Event = std::variant<IslandReady, IslandLost, Report, Delivery, Merged, Tick, StopRequested,
-                           ScaleRequested, SyncerReplaced>;
+                           NobodyLeft, ScaleRequested, SyncerReplaced>;
 
 // ---- Actions: what the driver shall do ---------------------------------------------------------
 

@@ -64,6 +64,7 @@ ARCHIPELAGO_LAYOUT(Delivery, "delivery", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO
 ARCHIPELAGO_LAYOUT(Merged, "merged", ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(seconds));
 ARCHIPELAGO_LAYOUT(Tick, "tick");
 ARCHIPELAGO_LAYOUT(StopRequested, "stop_requested", ARCHIPELAGO_FIELD(reason));
+ARCHIPELAGO_LAYOUT(NobodyLeft, "nobody_left", ARCHIPELAGO_FIELD(reason));
 ARCHIPELAGO_LAYOUT(ScaleRequested, "scale_requested", ARCHIPELAGO_FIELD(learners));
 ARCHIPELAGO_LAYOUT(SyncerReplaced, "syncer_replaced", ARCHIPELAGO_FIELD(term));
 

@@ -96,6 +96,16 @@ class Kills(MpiTest):
         summary = run.finish(DONE)
         self.assertEqual((summary["losses"], summary["rejoins"]), (1, 0))
 
+    def test_everybody_dies(self):
+        run = self.start(train__steps=ENDLESS, sync__spares=0)
+        run.wait_until_training()
+        run.wait_for("rounds were merged", lambda: run.status()["round"] > 0)
+        for number in range(3):
+            run.kill_learner(number)
+        summary = run.finish(TRY_AGAIN)
+        self.assertEqual((summary["outcome"], summary["losses"]), ("no_learners", 3))
+        self.resume(run, train__steps=1).finish(DONE)
+
     def test_a_spawned_island_takes_the_place(self):
         run = self.start(train__steps=ENDLESS, sync__spares=0, sync__refill=1)
         run.wait_until_training()

@@ -86,6 +86,17 @@ TEST(ChaosPlanTest, NamesWhatIsWrong) {
   EXPECT_NE(refusal("kill learner=1").find("exactly one"), std::string::npos);
   EXPECT_NE(refusal("kill learner=1 step=1 time=2").find("exactly one"), std::string::npos);
   EXPECT_NE(refusal("kill learner=any step=1").find("step="), std::string::npos);
+  EXPECT_NE(refusal("kill learner=0.5 step=1").find("'learner=0.5'"), std::string::npos);
+  EXPECT_NE(refusal("kill learner=1e12 step=1").find("'learner=1e12'"), std::string::npos);
+  EXPECT_NE(refusal("kill learner=9999999999 step=1").find("=9999999999'"), std::string::npos);
+  EXPECT_NE(refusal("kill learner=1 step=1 count=0").find("'count=0'"), std::string::npos);
+}
+
+TEST(ChaosPlanTest, NamesTargetsThatTheRunHasNot) {
+  const auto plan = parse_chaos("kill learner=2 rank=1 step=1; kill learner=any time=1");
+  require_targets(plan, 3, 2);
+  EXPECT_THROW(require_targets(plan, 2, 2), Error);
+  EXPECT_THROW(require_targets(plan, 3, 1), Error);
 }
 
 TEST(ChaosTest, StepComesDueOnce) {

@@ -118,6 +118,20 @@ TEST(Stop, EndsAtOnceWhenNobodyIsThere) {
             (std::vector<Action>{SaveGlobal{0}, Finish{Outcome::stopped, "SIGTERM"}}));
 }
 
+TEST(NobodyLeft, EndsWithACheckpointOfWhatIsNew) {
+  Harness idle(small());
+  EXPECT_EQ(idle.tell(0, NobodyLeft{"all are dead"}),
+            (std::vector<Action>{Finish{Outcome::no_learners, "all are dead"}}));
+
+  Harness harness(small());
+  harness.start(2);
+  finish_round(harness, kSecond, 1);
+  harness.tell(kSecond, Merged{1, 0});
+  for (const int island : {0, 1}) harness.tell(2 * kSecond, IslandLost{island, "killed"});
+  EXPECT_EQ(harness.tell(2 * kSecond, NobodyLeft{"all are dead"}),
+            (std::vector<Action>{SaveGlobal{1}, Finish{Outcome::no_learners, "all are dead"}}));
+}
+
 TEST(Stop, EndsCompletionEarly) {
   Harness harness(small());
   harness.start(2);

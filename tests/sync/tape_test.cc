@@ -18,6 +18,7 @@ std::vector<Event> all_events() {
           Merged{9, -0.0},
           Tick{},
           StopRequested{"SIGTERM"},
+          NobodyLeft{"all are dead"},
           ScaleRequested{5}};
 }
 
