@@ -1,8 +1,8 @@
 #include "runtime/island_process.h"
 
 #include <algorithm>
+#include <exception>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "core/log.h"
@@ -298,7 +298,7 @@ void IslandProcess::start_checkpoint() {
     auto file = std::make_shared<checkpoint::LearnerFile>(folder_.checkpoints(),
                                                           state_->checkpoint(), state_->arrays());
     writer_->start(what, [file, keep = setup_.config.checkpoint.keep] { file->write(keep); });
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     log_warning("could not write " + what + "; training goes on: " + error.what());
   }
 }

@@ -1,5 +1,8 @@
 #include "runtime/job.h"
 
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,6 +15,7 @@
 #include "core/random.h"
 #include "runtime/chaos.h"
 #include "runtime/machine_settings.h"
+#include "runtime/resources.h"
 #include "runtime/start.h"
 
 namespace archipelago::runtime {
@@ -21,6 +25,8 @@ void open_data(Job& job, const config::RunConfig& config) {
   job.dataset = data::open_dataset(config.data.path);
   config::RunConfig fitted = config;
   fitted.model = fit_model(config.model, *job.dataset, config.data.path);
+  // Whether there is enough of it for every learner.
+  training_batches(*job.dataset, fitted, config.sync.learners);
   job.setup = make_setup(fitted);
 }
 
@@ -32,15 +38,22 @@ std::uint64_t check_own_data(const Setup& setup) {
     const std::string& path = options.at("data.path");
     const auto dataset = data::open_dataset(path);
     fit_model(setup.config.model, *dataset, path);
+    training_batches(*dataset, config::for_learner(setup.config, learner),
+                     shard_of(setup.config, learner).count);
     sum = mix_bits(sum ^ dataset->digest());
   }
   return sum;
 }
 
 void check_options_and_data(Job& job, const config::RunConfig& config) {
+  if (config.device == "cuda") {
+    throw Error(ExitCode::configuration,
+                "device = cuda: this program computes on CPUs only; use cpu or auto");
+  }
   job.layout = make_layout(config.sync, job.session.size());
-  parse_chaos(config.chaos);
+  require_targets(parse_chaos(config.chaos), config.sync.learners, config.sync.ranks_per_learner);
   open_data(job, config);
+  require_resources(*job.setup, *job.layout, job.session.rank());
 }
 
 std::uint64_t digest_of(const Job& job) {
@@ -64,6 +77,20 @@ void restore(Job& job) {
   // Whether its clock and learners fit this run's.
   static_cast<void>(sync::Machine(machine_settings(*job.setup), restored_from(job.restored)));
   log_info("goes on from round " + std::to_string(job.restored->round));
+}
+
+// So that the launcher can tell a start whose syncer died from one that takes long.
+void write_first_status(const Job& job) {
+  const nlohmann::json status = {
+      {"state", "starting"},
+      {"round", 0},
+      {"syncer", {{"host", island::host_name()}, {"pid", ::getpid()}, {"term", 0}}},
+      {"learners", nlohmann::json::array()},
+      {"tokens", 0},
+      {"token_budget", machine_settings(*job.setup).token_budget},
+      {"losses", 0},
+      {"rejoins", 0}};
+  write_file(job.folder.status(), status.dump() + '\n', Durability::unflushed);
 }
 
 }  // namespace
@@ -94,6 +121,7 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
   return together([&] {
     if (rank == Layout::kSyncer) {
       write_file(job.folder.config(), config::write_ini(job.setup->config), Durability::flushed);
+      write_first_status(job);
     }
   });
 }

@@ -52,43 +52,45 @@ link::MpiPair make_pair(MPI_Comm merged, const link::MailboxLayout& mailbox) {
 }  // namespace
 
 Refill::Refill(const config::RunConfig& config, const link::MailboxLayout& mailbox)
-    : config_(config), mailbox_(mailbox) {
+    : work_(std::make_shared<Work>(config, mailbox)) {
   // A standby syncer could not be given a pair with a leader that comes later.
-  if (config_.sync.refill && config_.sync.standby == 0) thread_ = std::thread([this] { run(); });
+  if (config.sync.refill && config.sync.standby == 0) {
+    thread_ = std::thread([work = work_] { run(*work); });
+  }
 }
 
 Refill::~Refill() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
+    const std::lock_guard lock(work_->mutex);
+    work_->stopping = true;
   }
-  changed_.notify_all();
+  work_->changed.notify_all();
   // A spawn that hangs in the MPI runtime cannot be interrupted; the process is about to end.
   thread_.detach();
 }
 
 void Refill::request(int islands) {
   {
-    const std::lock_guard lock(mutex_);
-    wanted_ += islands;
+    const std::lock_guard lock(work_->mutex);
+    work_->wanted += islands;
   }
-  changed_.notify_all();
+  work_->changed.notify_all();
 }
 
 std::vector<Refill::NewIsland> Refill::take() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(arrived_, {});
+  const std::lock_guard lock(work_->mutex);
+  return std::exchange(work_->arrived, {});
 }
 
-void Refill::run() {
-  std::unique_lock lock(mutex_);
+void Refill::run(Work& work) {
+  std::unique_lock lock(work.mutex);
   int failures = 0;
   for (;;) {
-    changed_.wait(lock, [this] { return wanted_ > 0 || stopping_; });
-    if (stopping_) return;
+    work.changed.wait(lock, [&work] { return work.wanted > 0 || work.stopping; });
+    if (work.stopping) return;
     lock.unlock();
-    auto island = try_to_spawn();
+    auto island = try_to_spawn(work);
     lock.lock();
     if (!island) {
       if (++failures < kFailures) continue;
@@ -96,24 +98,24 @@ void Refill::run() {
       return;
     }
     failures = 0;
-    --wanted_;
-    arrived_.push_back(std::move(*island));
+    --work.wanted;
+    work.arrived.push_back(std::move(*island));
   }
 }
 
 // Ranks that die meanwhile, whoever they are, can make a spawn fail.
-std::optional<Refill::NewIsland> Refill::try_to_spawn() {
+std::optional<Refill::NewIsland> Refill::try_to_spawn(const Work& work) {
   try {
-    return spawn();
+    return spawn(work);
   } catch (const std::exception& error) {
     log_warning(std::string("a new spare did not start: ") + error.what());
     return std::nullopt;
   }
 }
 
-Refill::NewIsland Refill::spawn() {
+Refill::NewIsland Refill::spawn(const Work& work) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  const std::string config_file = (std::filesystem::path(config_.out) / "config.ini").string();
+  const std::string config_file = (std::filesystem::path(work.config.out) / "config.ini").string();
   std::string words[] = {"train", "--config", config_file};
   char* arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
   MPI_Info info = MPI_INFO_NULL;
@@ -123,15 +125,15 @@ Refill::NewIsland Refill::spawn() {
   mpi::check(MPI_Info_set(info, "mpi_initial_errhandler", "mpi_errors_return"),
              "starting a new island");
   MPI_Comm intercomm = MPI_COMM_NULL;
-  const int code = MPI_Comm_spawn(program.c_str(), arguments, config_.sync.ranks_per_learner, info,
-                                  0, MPI_COMM_SELF, &intercomm, MPI_ERRCODES_IGNORE);
+  const int code = MPI_Comm_spawn(program.c_str(), arguments, work.config.sync.ranks_per_learner,
+                                  info, 0, MPI_COMM_SELF, &intercomm, MPI_ERRCODES_IGNORE);
   MPI_Info_free(&info);
   mpi::check(code, "starting a new island");
   MPI_Comm merged = MPI_COMM_NULL;
   mpi::check(MPI_Intercomm_merge(intercomm, 0, &merged), "meeting a new island");
   mpi::check(MPI_Comm_set_errhandler(merged, MPI_ERRORS_RETURN), "meeting a new island");
   auto members = gather_members(merged);
-  return {make_pair(merged, mailbox_), std::move(members)};
+  return {make_pair(merged, work.mailbox), std::move(members)};
 }
 
 Refill::Joined Refill::join(const mpi::Session& session, const link::MailboxLayout& mailbox) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -43,17 +44,25 @@ class Refill {
   static Joined join(const mpi::Session& session, const link::MailboxLayout& mailbox);
 
  private:
-  void run();
-  std::optional<NewIsland> try_to_spawn();
-  NewIsland spawn();
+  // What the thread works on. It owns a share, since a spawn that hangs outlives the Refill.
+  struct Work {
+    Work(const config::RunConfig& options, const link::MailboxLayout& layout)
+        : config(options), mailbox(layout) {}
 
-  const config::RunConfig& config_;
-  link::MailboxLayout mailbox_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int wanted_ = 0;
-  bool stopping_ = false;
-  std::vector<NewIsland> arrived_;
+    config::RunConfig config;
+    link::MailboxLayout mailbox;
+    std::mutex mutex;
+    std::condition_variable changed;
+    int wanted = 0;
+    bool stopping = false;
+    std::vector<NewIsland> arrived;
+  };
+
+  static void run(Work& work);
+  static std::optional<NewIsland> try_to_spawn(const Work& work);
+  static NewIsland spawn(const Work& work);
+
+  std::shared_ptr<Work> work_;
   std::thread thread_;
 };
 

@@ -23,7 +23,7 @@ void RunFolder::open_for_writing(bool resume) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error) refuse("cannot make the folder: " + error.message());
-  if (!resume && std::filesystem::exists(metrics())) {
+  if (!resume && holds_run()) {
     refuse("already holds a run; go on with it by --resume, or name another folder");
   }
   lock_ = FileDescriptor(::open(lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
@@ -35,6 +35,13 @@ void RunFolder::open_for_writing(bool resume) {
   std::filesystem::create_directories(checkpoints(), error);
   if (error) refuse("cannot make the folder checkpoints: " + error.message());
   require_room();
+}
+
+bool RunFolder::holds_run() const {
+  std::error_code error;  // there may be no checkpoints
+  return std::filesystem::exists(metrics()) ||
+         std::filesystem::directory_iterator(checkpoints(), error) !=
+             std::filesystem::directory_iterator();
 }
 
 void RunFolder::inherit() {
@@ -50,8 +57,10 @@ void RunFolder::require_room() const {
   ::gethostname(host, sizeof host - 1);
   const std::string owner = "pid " + std::to_string(::getpid()) + " on " + host;
   try {
-    write_file(folder_ / ".probe", std::string(kProbeBytes, '\n'), Durability::flushed);
-    std::filesystem::remove(folder_ / ".probe");
+    for (const auto& folder : {checkpoints(), folder_}) {
+      write_file(folder / ".probe", std::string(kProbeBytes, '\n'), Durability::flushed);
+      std::filesystem::remove(folder / ".probe");
+    }
     if (::ftruncate(lock_.get(), 0) != 0 || ::pwrite(lock_.get(), owner.data(), owner.size(), 0) !=
                                                 static_cast<ssize_t>(owner.size())) {
       throw std::system_error(errno, std::generic_category(), "cannot write " + lock().string());

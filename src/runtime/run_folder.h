@@ -33,6 +33,7 @@ class RunFolder {
   std::filesystem::path lock() const { return folder_ / ".lock"; }
 
  private:
+  bool holds_run() const;
   void require_room() const;
 
   std::filesystem::path folder_;

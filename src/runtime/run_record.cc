@@ -11,6 +11,11 @@
 namespace archipelago::runtime {
 namespace {
 
+// A path may be no UTF-8, which alone is no reason to fail.
+std::string text_of(const nlohmann::json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 // Lines that a full disk does not take are kept up to this size, then dropped.
 constexpr std::size_t kLargestBacklog = 8 << 20;
 constexpr std::chrono::milliseconds kPause{20};  // lines of that time are written together
@@ -29,7 +34,7 @@ RunRecord::~RunRecord() {
 }
 
 void RunRecord::add_metrics(const nlohmann::json& row) {
-  const std::string line = row.dump() + '\n';
+  const std::string line = text_of(row) + '\n';
   const std::lock_guard lock(mutex_);
   pending_.metrics += line;
 }
@@ -40,10 +45,10 @@ void RunRecord::add_event(std::string line) {
   pending_.events += line;
 }
 
-void RunRecord::add_event(const nlohmann::json& row) { add_event(row.dump()); }
+void RunRecord::add_event(const nlohmann::json& row) { add_event(text_of(row)); }
 
 void RunRecord::write_status(const nlohmann::json& status) {
-  std::string text = status.dump() + '\n';
+  std::string text = text_of(status) + '\n';
   const std::lock_guard lock(mutex_);
   pending_.status = std::move(text);
 }
@@ -51,7 +56,7 @@ void RunRecord::write_status(const nlohmann::json& status) {
 void RunRecord::write_summary(const nlohmann::json& summary) {
   finish();
   try {
-    write_file(folder_.summary(), summary.dump(2) + '\n', Durability::flushed);
+    write_file(folder_.summary(), text_of(summary, 2) + '\n', Durability::flushed);
   } catch (const std::system_error& error) {
     log_warning(std::string("the run's summary could not be written: ") + error.what());
   }

@@ -36,6 +36,15 @@ void fit(std::int64_t& option, std::int64_t of_data, const char* name,
 
 }  // namespace
 
+std::unique_ptr<data::Batches> training_batches(const data::Dataset& dataset,
+                                                const config::RunConfig& own, int shards) {
+  return dataset.training({.context = own.model.context,
+                           .shards = shards,
+                           .seed = own.train.seed,
+                           .shift = own.data.shift,
+                           .flip = own.data.flip});
+}
+
 config::Model fit_model(config::Model model, const data::Dataset& dataset,
                         const std::string& data_path) {
   const auto* const images = dynamic_cast<const data::ImageDataset*>(&dataset);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,11 @@ struct Shard {
   int count;
 };
 Shard shard_of(const config::RunConfig& config, int learner);
+
+// What a learner with the configuration `own` trains on, one of `shards` that share the data.
+// Throws Error(bad_data) where there is too little for all of them.
+std::unique_ptr<data::Batches> training_batches(const data::Dataset& dataset,
+                                                const config::RunConfig& own, int shards);
 
 // The model with what its options leave to the data filled in. `data_path` is for messages. Throws
 // Error(configuration) or Error(bad_data) when options and data do not fit together.

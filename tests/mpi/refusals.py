@@ -31,10 +31,15 @@ class Refusals(MpiTest):
     def test_options(self):
         self.assert_refused(self.small("--train.stepz=5"), USAGE, "train.stepz", "train.steps")
         self.assert_refused(self.small(train__lr=-1), USAGE, "train.lr", "-1")
+        self.assert_refused(self.small(device="cuda"), CONFIGURATION, "device", "cpu")
+        self.assert_refused(self.small(model__width=65536, model__layers=1000), CONFIGURATION,
+                            "memory", "MiB")
         self.assert_refused(self.small(model__width=33), CONFIGURATION, "model.width",
                             "model.heads")
         self.assert_refused(self.small(chaos="kill learner=one step=3"), CONFIGURATION, "chaos",
                             "learner=one")
+        self.assert_refused(self.small(chaos="kill learner=2 step=3"), CONFIGURATION, "chaos",
+                            "learner 2")
         self.assertFalse(self.run_folder().exists())
 
     def test_world_size(self):
@@ -50,6 +55,8 @@ class Refusals(MpiTest):
         self.assert_refused(self.small(data__path=missing), BAD_DATA, str(missing))
         self.assert_refused(self.small(model__vocabulary=200), BAD_DATA, "model.vocabulary",
                             "256")
+        self.assert_refused(self.small(model__context=100_000), BAD_DATA, "model.context",
+                            "100000")
         cut = self.folder / "cut.h5"
         cut.write_bytes(self.data.read_bytes()[:20000])
         self.assert_refused(self.small(data__path=cut), BAD_DATA, str(cut))

@@ -51,6 +51,22 @@ TEST_F(RunFolderTest, RefusesAnEarlierRunUnlessResumed) {
   folder.open_for_writing(true);
 }
 
+TEST_F(RunFolderTest, RefusesCheckpointsUnlessResumed) {
+  fs::create_directory(base_ / "checkpoints");
+  RunFolder(base_).open_for_writing(false);
+  std::ofstream(base_ / "checkpoints" / "global-0000000000.h5") << "imported\n";
+  RunFolder folder(base_);
+  EXPECT_NE(refusal(folder, false).find("--resume"), std::string::npos);
+  folder.open_for_writing(true);
+}
+
+TEST_F(RunFolderTest, RefusesCheckpointsThatCannotBeWritten) {
+  // Not even root can make a file there.
+  fs::create_symlink("/proc/self", base_ / "checkpoints");
+  RunFolder folder(base_);
+  EXPECT_NE(refusal(folder, true).find("cannot write there"), std::string::npos);
+}
+
 TEST_F(RunFolderTest, RefusesASecondRunAndNamesTheFirst) {
   RunFolder first(base_);
   first.open_for_writing(false);

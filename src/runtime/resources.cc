@@ -1,0 +1,72 @@
+#include "runtime/resources.h"
+
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "config/options.h"
+#include "core/error.h"
+#include "runtime/learner_memory.h"
+
+namespace archipelago::runtime {
+namespace {
+
+constexpr double kMib = 1 << 20;
+
+// What learners take of this host at the least: all of them where the whole job is here.
+double learner_bytes(const Setup& setup, const Layout& layout) {
+  const auto of_rank = [&setup](int learner) {
+    const auto own = config::for_learner(setup.config, learner);
+    return static_cast<double>(learner_memory(setup, own, 0).total());
+  };
+  const char* const local = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (local == nullptr || std::atoi(local) != layout.world_size()) return of_rank(0);
+  double bytes = 0;
+  for (int learner = 0; learner < setup.config.sync.learners; ++learner) bytes += of_rank(learner);
+  return bytes * layout.ranks_per_island;
+}
+
+double memory_of_host() {
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+void require_resources(const Setup& setup, const Layout& layout, int rank) {
+  require_memory(learner_bytes(setup, layout), memory_of_host());
+  const char* const folder = std::getenv("OMPI_MCA_osc_rdma_backing_directory");
+  struct statvfs status {};
+  const bool has_windows = rank <= layout.standbys;
+  if (!has_windows || folder == nullptr || ::statvfs(folder, &status) != 0) return;
+  require_window_room({setup.fragment_count(), setup.largest_fragment}, layout.islands,
+                      static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize, folder);
+}
+
+void require_memory(double needed, double memory) {
+  if (needed <= memory) return;
+  char line[160];
+  std::snprintf(line, sizeof line,
+                "the learners on this host need %.0f MiB of memory, it has %.0f; choose a smaller "
+                "model or batch, or use more hosts",
+                needed / kMib, memory / kMib);
+  throw Error(ExitCode::configuration, line);
+}
+
+void require_window_room(const link::MailboxLayout& mailbox, int leaders, std::uint64_t free,
+                         const std::string& folder) {
+  const double needed = static_cast<double>(mailbox.bytes()) * leaders;
+  if (needed <= static_cast<double>(free)) return;
+  char line[128];
+  std::snprintf(line, sizeof line, "the exchange with %d islands needs %.0f MiB, but %.0f are free",
+                leaders, needed / kMib, static_cast<double>(free) / kMib);
+  throw Error(ExitCode::configuration,
+              std::string(line) + " in " + folder +
+                  "; make its file system larger (of a container: --shm-size), or set more "
+                  "sync.fragments");
+}
+
+}  // namespace archipelago::runtime
