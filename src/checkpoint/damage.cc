@@ -38,6 +38,7 @@ std::vector<Damage> damaged_datasets(const std::filesystem::path& path) {
 
 std::vector<Damage> find_damage(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return {{"", "there is no such file"}};
+  if (!std::filesystem::is_regular_file(path)) return {{"", "it is no regular file"}};
   const Seal seal = check_seal(path);
   if (seal == Seal::intact) return {};
   if (!has_hdf5_signature(path)) return {{"", "it is no HDF5 file"}};

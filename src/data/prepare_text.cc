@@ -1,5 +1,7 @@
 #include "data/prepare_text.h"
 
+#include <system_error>
+
 #include "core/checksum.h"
 #include "core/error.h"
 #include "core/file.h"
@@ -9,7 +11,11 @@ namespace {
 
 std::string read_all(const std::vector<std::filesystem::path>& files) {
   std::string text;
-  for (const std::filesystem::path& file : files) text += read_file(file);
+  try {
+    for (const std::filesystem::path& file : files) text += read_file(file);
+  } catch (const std::system_error& error) {
+    throw Error(ExitCode::bad_data, error.what());
+  }
   return text;
 }
 

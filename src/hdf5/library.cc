@@ -2,6 +2,8 @@
 
 #include <hdf5.h>
 
+#include <algorithm>
+
 namespace archipelago::hdf5 {
 namespace {
 
@@ -14,6 +16,7 @@ std::recursive_mutex& library_mutex() {
 herr_t keep_first(unsigned, const H5E_error2_t* entry, void* reason) {
   auto& text = *static_cast<std::string*>(reason);
   if (text.empty() && entry->desc != nullptr) text = entry->desc;
+  std::ranges::replace(text, '\n', ' ');  // some have the time in them, with its end of line
   return 0;
 }
 

@@ -66,7 +66,7 @@ TEST_F(PrepareTextTest, MergesKnowNothingOfTheValidationPart) {
 
 TEST_F(PrepareTextTest, ImpossibleRequestsAreRefused) {
   EXPECT_THROW(prepare_text({.files = {file("empty", "")}}), Error);
-  EXPECT_THROW(prepare_text({.files = {folder_ / "absent"}}), std::system_error);
+  EXPECT_THROW(prepare_text({.files = {folder_ / "absent"}}), Error);
   try {
     prepare_text({.files = {file("a", "ab ab ab ab")}, .vocabulary = 1000, .validation = 0.1});
     FAIL();
