@@ -34,6 +34,20 @@ std::optional<std::vector<std::string>> read_arguments(const Usage& usage,
   return positional;
 }
 
+void require_new_file(const std::filesystem::path& target, bool force,
+                      std::span<const std::filesystem::path> inputs) {
+  std::error_code error;  // a file that isn't there is the same as none
+  for (const std::filesystem::path& input : inputs) {
+    if (!std::filesystem::equivalent(target, input, error)) continue;
+    throw Error(ExitCode::configuration,
+                target.string() + " is also what is read; name another file to write");
+  }
+  if (!force && std::filesystem::exists(target)) {
+    throw Error(ExitCode::configuration,
+                target.string() + " exists already; give --force to replace it");
+  }
+}
+
 int job_rank() {
   const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
   return rank == nullptr ? 0 : std::atoi(rank);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +39,11 @@ struct Usage {
 std::optional<std::vector<std::string>> read_arguments(const Usage& usage,
                                                        std::span<const config::Option> options,
                                                        std::span<const std::string> arguments);
+
+// Throws Error(configuration) where writing `target` would destroy something: a file that exists
+// already (unless `force`), or one of `inputs` under whatever name.
+void require_new_file(const std::filesystem::path& target, bool force,
+                      std::span<const std::filesystem::path> inputs);
 
 // Whether --help or -h stands among the arguments (before a lone "--").
 bool wants_help(std::span<const std::string> arguments);

@@ -32,8 +32,8 @@ struct Arguments {
 };
 
 std::array<config::Option, 4> options_of(Arguments& arguments) {
-  return {config::text("data", arguments.data, "FILE",
-                       "data file; otherwise the one that the model was trained on"),
+  return {config::verbatim_text("data", arguments.data, "FILE",
+                                "data file; otherwise the one that the model was trained on"),
           config::integer(
               "tokens", arguments.tokens, 0, std::numeric_limits<std::int64_t>::max(),
               "only the first N tokens (positions of images) of the validation part; 0: all"),

@@ -19,34 +19,27 @@ constexpr Usage kUsage = {
     .positional = 2,
     .most_positional = 2};
 
-void refuse_existing(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return;
-  throw Error(ExitCode::configuration,
-              file.string() + " exists already; give --force to replace it");
-}
-
 }  // namespace
 
 int run_export(std::span<const std::string> arguments) {
   std::string prefix;
   bool force = false;
   const std::array options = {
-      config::text("prefix", prefix, "TEXT",
-                   "put before each tensor's name, e.g. transformer. for GPT2LMHeadModel's own"),
+      config::verbatim_text(
+          "prefix", prefix, "TEXT",
+          "put before each tensor's name, e.g. transformer. for GPT2LMHeadModel's own"),
       config::flag("force", force, "replace existing files")};
   const auto positional = read_arguments(kUsage, options, arguments);
   if (!positional) return 0;
-  const std::string& source = positional->front();
+  const std::filesystem::path source = positional->front();
   const std::filesystem::path target = positional->back();
   const std::filesystem::path description = target.parent_path() / "config.json";
+  require_new_file(target, force, {&source, 1});
 
   const checkpoint::Common state = checkpoint::load_parameters(source);
   const config::Model model = config::from_map(state.config, source).model;
   const bool described = model.kind == "gpt";
-  if (!force) {
-    refuse_existing(target);
-    if (described) refuse_existing(description);
-  }
+  if (described) require_new_file(description, force, {&source, 1});
   checkpoint::export_safetensors(state, prefix, target);
   std::cout << target.string() << ": " << state.tensors.size() << " tensors, "
             << state.parameters.size() << " parameters\n";

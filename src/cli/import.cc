@@ -32,12 +32,10 @@ int run_import(std::span<const std::string> arguments) {
       config::flag("force", force, "replace an existing file")};
   const auto positional = read_arguments(kUsage, options, arguments);
   if (!positional) return 0;
+  const std::filesystem::path source = positional->front();
   const std::filesystem::path target = positional->back();
-  if (!force && std::filesystem::exists(target)) {
-    throw Error(ExitCode::configuration,
-                target.string() + " exists already; give --force to replace it");
-  }
-  const checkpoint::Global state = checkpoint::import_safetensors(positional->front(), config);
+  require_new_file(target, force, {&source, 1});
+  const checkpoint::Global state = checkpoint::import_safetensors(source, config);
   if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path());
   checkpoint::save_as(target, state);
   std::cout << target.string() << ": " << state.common.tensors.size() << " tensors, "

@@ -59,6 +59,11 @@ void print_table(const std::vector<Row>& rows) {
 // JSON has no infinity and no NaN; they become null.
 Json finite_json(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
+// A file's name may be no UTF-8, which alone is no reason to fail.
+void print(const Json& json) {
+  std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
 template <class Number>
 Json optional_json(const std::optional<Number>& number) {
   return number ? Json(*number) : Json(nullptr);
@@ -104,7 +109,7 @@ void print(const checkpoint::Report& report) {
 int show(const std::string& file, bool json) {
   const checkpoint::Report report = checkpoint::inspect(file);
   if (json) {
-    std::cout << to_json(report).dump(2) << '\n';
+    print(to_json(report));
   } else {
     print(report);
   }
@@ -118,7 +123,7 @@ int verify(const std::string& file, bool json) {
     for (const auto& [dataset, reason] : damage) {
       list.push_back({{"dataset", dataset}, {"reason", reason}});
     }
-    std::cout << Json{{"file", file}, {"intact", damage.empty()}, {"damage", list}}.dump(2) << '\n';
+    print(Json{{"file", file}, {"intact", damage.empty()}, {"damage", list}});
   } else if (damage.empty()) {
     std::cout << file << ": intact\n";
   } else {
@@ -139,7 +144,7 @@ int diff(const std::string& file, const std::string& other, bool json) {
                       {"largest_relative", finite_json(each.largest_relative)},
                       {"note", each.note}});
     }
-    std::cout << Json{{"file", file}, {"other", other}, {"differences", list}}.dump(2) << '\n';
+    print(Json{{"file", file}, {"other", other}, {"differences", list}});
     return 0;
   }
   std::vector<Row> rows = {{"dataset", "largest absolute", "largest relative", ""}};
@@ -160,7 +165,8 @@ int run_inspect(std::span<const std::string> arguments) {
   const std::array options = {
       config::flag("json", json, "print one JSON object"),
       config::flag("verify", verifying, "check every byte; says which dataset is damaged"),
-      config::text("diff", other, "OTHER", "largest difference of each dataset to another file's")};
+      config::verbatim_text("diff", other, "OTHER",
+                            "largest difference of each dataset to another file's")};
   const auto positional = read_arguments(kUsage, options, arguments);
   if (!positional) return 0;
   if (verifying) return verify(positional->front(), json);

@@ -47,6 +47,7 @@ sigset_t watched_signals() {
   ::dup2(error_end, STDERR_FILENO);
   const sigset_t set = watched_signals();
   ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -78,6 +79,8 @@ void end_orphans() {
 
 Job::Job(const std::vector<std::string>& command,
          const std::map<std::string, std::string>& environment) {
+  // Ctrl-C also ends a `tee` that reads this process's output: the job is yet to be stopped.
+  pipe_action_ = std::signal(SIGPIPE, SIG_IGN);
   const sigset_t set = watched_signals();
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) fail("cannot block signals");
   signals_ = FileDescriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -98,6 +101,7 @@ Job::~Job() {
   end_orphans();
   const sigset_t set = watched_signals();
   ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  std::signal(SIGPIPE, pipe_action_);
 }
 
 JobEnd Job::wait(const JobWatch& watch) {

@@ -31,8 +31,8 @@ struct JobEnd {
 
 // A child process in a process group of its own, its standard error filtered through StderrFilter,
 // its standard input empty. Everything that it started and left behind is killed when it is over.
-// While a Job lives, SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD are blocked in this thread and read
-// by wait().
+// While a Job lives, SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD are blocked in this thread and
+// read by wait(); SIGPIPE is ignored.
 class Job {
  public:
   // Throws std::system_error naming the step that failed.
@@ -54,6 +54,7 @@ class Job {
   void end_if_due();
   bool child_has_ended();
 
+  void (*pipe_action_)(int) = nullptr;  // on SIGPIPE, before this Job
   FileDescriptor signals_;
   FileDescriptor stderr_;
   StderrFilter filter_;

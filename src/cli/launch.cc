@@ -7,6 +7,7 @@
 #include "cli/launch_plan.h"
 #include "cli/launched_run.h"
 #include "cli/train_arguments.h"
+#include "config/options.h"
 #include "core/error.h"
 
 namespace archipelago::cli {
@@ -34,11 +35,27 @@ std::vector<config::Option> options_of(LaunchOptions& o) {
       config::integer("ranks-per-learner", o.ranks_per_learner, 0, 4096,
                       "ranks of an island; 0: sync.ranks_per_learner"),
       config::text("hosts", o.hosts, "H1,H2", "hosts to use; none: this one, or Slurm's"),
-      config::integer("restarts", o.restarts, 0, 1'000'000,
-                      "start a run that failed as a whole again, so often without a new checkpoint"),
+      config::integer(
+          "restarts", o.restarts, 0, 1'000'000,
+          "start a run that failed as a whole again, so often without a new checkpoint"),
       config::flag("print", o.print, "print the command instead of running it"),
       config::flag("json", o.json, "with --print: as one JSON object"),
   };
+}
+
+// The likeliest slip: train's options without the "--" before them.
+void require_separator(std::span<const std::string> own, bool has_separator) {
+  if (has_separator) return;
+  config::RunConfig run;
+  for (const std::string& argument : own) {
+    const std::string name = argument.substr(0, argument.find('='));
+    const auto is_named = [&](const config::Option& option) { return "--" + option.name == name; };
+    if (name == "--config" || std::ranges::any_of(config::run_options(run), is_named)) {
+      throw Error(ExitCode::usage, name +
+                                       " is an option of train: put it behind a lone --, as in " +
+                                       std::string(kUsage.synopsis));
+    }
+  }
 }
 
 std::vector<std::string> split_words(const std::string& text, char separator) {
@@ -64,7 +81,10 @@ config::RunConfig run_config(const LaunchOptions& options, std::vector<std::stri
 }
 
 void print_plan(const LaunchPlan& plan, bool json) {
-  std::cout << (json ? to_json(plan).dump() + '\n' : to_shell(plan));
+  std::cout << (json
+                    ? to_json(plan).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+                          '\n'
+                    : to_shell(plan));
 }
 
 }  // namespace
@@ -76,6 +96,7 @@ int run_launch(std::span<const std::string> arguments) {
   if (separator != arguments.end()) passed.assign(separator + 1, arguments.end());
 
   LaunchOptions options;
+  require_separator(own, separator != arguments.end());
   if (!read_arguments(kUsage, options_of(options), own)) return 0;
   const auto hosts = options.hosts.empty() ? allocated_hosts() : split_words(options.hosts, ',');
   const config::RunConfig config = run_config(options, std::move(passed), hosts.size());

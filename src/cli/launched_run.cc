@@ -135,12 +135,12 @@ struct RunEnd {
 };
 
 bool has_checkpoint_since(fs::file_time_type time, const fs::path& folder) {
-  return std::ranges::any_of(
-      checkpoint::list_global(folder / "checkpoints"), [&](const checkpoint::NamedFile& file) {
-        std::error_code error;
-        const auto written = fs::last_write_time(file.path, error);
-        return !error && written >= time;
-      });
+  return std::ranges::any_of(checkpoint::list_global(folder / "checkpoints"),
+                             [&](const checkpoint::NamedFile& file) {
+                               std::error_code error;
+                               const auto written = fs::last_write_time(file.path, error);
+                               return !error && written >= time;
+                             });
 }
 
 // Where the run did not get as far as its summary.
@@ -149,7 +149,9 @@ int code_without_summary(int mpirun_code, const fs::path& folder) {
                               ExitCode::try_again, ExitCode::configuration}) {
     if (mpirun_code == static_cast<int>(code)) return mpirun_code;
   }
-  const ExitCode code = has_checkpoint_since(fs::file_time_type::min(), folder) ? ExitCode::try_again : ExitCode::internal;
+  const ExitCode code = has_checkpoint_since(fs::file_time_type::min(), folder)
+                            ? ExitCode::try_again
+                            : ExitCode::internal;
   log_error(
       "the job ended without a word (mpirun: " + std::to_string(mpirun_code) + ")" +
       (code == ExitCode::try_again ? "; its checkpoints are there, go on with --resume" : ""));
@@ -162,10 +164,34 @@ void write_host_file(const LaunchPlan& plan, const fs::path& file) {
   write_file(file, lines, Durability::unflushed);
 }
 
-void ask_to_stop(const fs::path& folder) {
-  std::ofstream(folder / "stop").flush();
-  log_info("asked the run to write its checkpoints and end");
-}
+// Asks the run to end, by the file `stop` in its folder, which the run itself makes when it starts.
+class StopRequest {
+ public:
+  explicit StopRequest(const fs::path& folder) : folder_(folder) {}
+  // What came too late must not stop the next start.
+  ~StopRequest() {
+    std::error_code error;
+    if (written_) fs::remove(folder_ / "stop", error);
+  }
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  void make() {
+    if (!made_) log_info("asked the run to write its checkpoints and end");
+    made_ = true;
+    deliver();
+  }
+  // To be called again and again: there may have been no folder yet.
+  void deliver() {
+    if (made_ && !written_) written_ = std::ofstream(folder_ / "stop").is_open();
+  }
+  bool made() const { return made_; }
+
+ private:
+  fs::path folder_;
+  bool made_ = false;
+  bool written_ = false;
+};
 
 RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>& hosts,
                 const Scratch& scratch) {
@@ -173,26 +199,28 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   const LaunchPlan plan = plan_of(config, hosts);
   if (!plan.rank_hosts.empty()) write_host_file(plan, scratch.host_file());
   const Summary summary(folder);
-  bool asked = false;
+  StopRequest stop(folder);
   Job job(plan.command, plan.environment);
   const SyncerWatch syncer(folder);
-  const JobEnd end = job.wait({[&] { return summary.is_new() || syncer.is_dead(); },
-                               [&](int) {
-                                 asked = true;
-                                 ask_to_stop(folder);
-                               }});
+  const JobEnd end = job.wait({[&] {
+                                 stop.deliver();
+                                 return summary.is_new() || syncer.is_dead();
+                               },
+                               [&](int) { stop.make(); }});
   std::error_code error;  // mpirun removes its folder itself unless it was killed
   fs::remove_all(fs::temp_directory_path() / ("ompi." + std::to_string(job.pid())), error);
   if (const auto said = summary.read()) {
-    return {said->at("exit_code").get<int>(), asked || said->value("outcome", "") == "stopped"};
+    return {said->at("exit_code").get<int>(),
+            stop.made() || said->value("outcome", "") == "stopped"};
   }
   if (end.interrupted) return {static_cast<int>(ExitCode::try_again), true};
-  return {code_without_summary(end.code, folder), asked};
+  return {code_without_summary(end.code, folder), stop.made()};
 }
 
 // Runs a command under mpirun, a process on each of the hosts, for a limited time; whether it
-// succeeded.
-bool run_on_each(const std::vector<std::string>& hosts, const std::vector<std::string>& command) {
+// succeeded. Sets `asked` when this process is asked to end meanwhile.
+bool run_on_each(const std::vector<std::string>& hosts, const std::vector<std::string>& command,
+                 bool& asked) {
   std::string list;
   for (const std::string& host : hosts) list += (list.empty() ? "" : ",") + host + ":1";
   std::vector<std::string> words = {ARCHIPELAGO_MPI_PREFIX "/bin/mpirun", "--host", list,
@@ -200,17 +228,17 @@ bool run_on_each(const std::vector<std::string>& hosts, const std::vector<std::s
   words.insert(words.end(), command.begin(), command.end());
   const auto deadline = std::chrono::steady_clock::now() + kHostsTime;
   Job job(words, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
-  return job.wait({[&] { return std::chrono::steady_clock::now() > deadline; }, [](int) {}}).code ==
-         0;
+  const auto is_over = [&] { return asked || std::chrono::steady_clock::now() > deadline; };
+  return job.wait({is_over, [&](int) { asked = true; }}).code == 0;
 }
 
 // Those of the hosts that a process can be started on.
-std::vector<std::string> answering(const std::vector<std::string>& hosts) {
+std::vector<std::string> answering(const std::vector<std::string>& hosts, bool& asked) {
   std::vector<std::string> left;
   for (const std::string& host : hosts) {
-    if (run_on_each({host}, {"true"})) {
+    if (run_on_each({host}, {"true"}, asked)) {
       left.push_back(host);
-    } else {
+    } else if (!asked) {
       log_warning("host " + host + " does not answer; going on without it");
     }
   }
@@ -250,7 +278,8 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, 
   ::setenv("HOME", "/", 0);  // mpirun does not start without one
   const Scratch scratch;
   const std::vector<std::string> all_hosts = hosts;
-  int failures = 0;  // since the newest checkpoint
+  int failures = 0;    // since the newest checkpoint
+  bool asked = false;  // to end, between two starts
   RunEnd end;
   while (true) {
     const auto started = fs::file_time_type::clock::now();
@@ -258,13 +287,13 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, 
     if (end.wanted || end.code != static_cast<int>(ExitCode::try_again)) break;
     failures = has_checkpoint_since(started, config.out) ? 1 : failures + 1;
     if (failures > restarts) break;
-    if (all_hosts.size() > 1) hosts = answering(all_hosts);
-    if (all_hosts.size() > 1 && hosts.empty()) break;
+    if (all_hosts.size() > 1) hosts = answering(all_hosts, asked);
+    if (asked || (all_hosts.size() > 1 && hosts.empty())) break;
     log_warning("the run failed as a whole; starting it again from its newest checkpoint");
     config.resume = true;
   }
   // Ranks that were killed on other hosts have left their files there.
-  if (hosts.size() > 1) run_on_each(hosts, {"rm", "-rf", Scratch::name().string()});
+  if (hosts.size() > 1) run_on_each(hosts, {"rm", "-rf", Scratch::name().string()}, asked);
   return end.code;
 }
 

@@ -59,7 +59,9 @@ int dispatch(std::span<const std::string> arguments) {
                                    config::nearest(name, names) + "; see archipelago --help");
 }
 
-int report(ExitCode code, const std::string& message) {
+// A value that the user gave may have several lines.
+int report(ExitCode code, std::string message) {
+  std::ranges::replace(message, '\n', ' ');
   if (reports_errors) std::cerr << "archipelago: " + message + '\n';
   return static_cast<int>(code);
 }

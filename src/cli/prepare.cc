@@ -34,20 +34,28 @@ config::Option vocabulary_option(std::int64_t& vocabulary) {
           .default_value = "bytes",
           .set =
               [&vocabulary, set = number.set](const std::string& text) {
-                if (text != "bytes") return set(text);
-                vocabulary = data::kByteIds;
+                if (text == "bytes") {
+                  vocabulary = data::kByteIds;
+                  return;
+                }
+                try {
+                  set(text);
+                } catch (const std::invalid_argument& error) {
+                  throw std::invalid_argument(std::string(error.what()) + ", or bytes");
+                }
               },
           .get = number.get};
 }
 
 std::array<config::Option, 6> options_of(Arguments& arguments) {
-  return {config::text("out", arguments.out, "DATA.h5", "the token file to write"),
+  return {config::verbatim_text("out", arguments.out, "DATA.h5", "the token file to write"),
           vocabulary_option(arguments.request.vocabulary),
           config::real("validation", arguments.request.validation, 0, 0.9,
                        "share of the text, from its end, that is kept for validation"),
-          config::text("source", arguments.request.source, "TEXT", "where the text comes from"),
-          config::text("licence", arguments.request.licence, "TEXT",
-                       "under what terms the text may be used"),
+          config::verbatim_text("source", arguments.request.source, "TEXT",
+                                "where the text comes from"),
+          config::verbatim_text("licence", arguments.request.licence, "TEXT",
+                                "under what terms the text may be used"),
           config::flag("force", arguments.force, "replace an existing file")};
 }
 
@@ -60,11 +68,10 @@ void print_summary(const data::TokenFile& file, const std::string& out) {
 
 }  // namespace
 
-void require_new(const std::string& out, bool force) {
+void require_output(const std::string& out, bool force,
+                    std::span<const std::filesystem::path> inputs) {
   if (out.empty()) throw Error(ExitCode::usage, "prepare needs --out DATA.h5");
-  if (!force && std::filesystem::exists(out)) {
-    throw Error(ExitCode::configuration, out + " exists already; give --force to replace it");
-  }
+  require_new_file(out, force, inputs);
 }
 
 int run_prepare(std::span<const std::string> given) {
@@ -76,8 +83,8 @@ int run_prepare(std::span<const std::string> given) {
     throw Error(ExitCode::usage, "cannot prepare '" + positional->front() +
                                      "'; usage: " + std::string(kUsage.synopsis));
   }
-  require_new(arguments.out, arguments.force);
   arguments.request.files.assign(positional->begin() + 1, positional->end());
+  require_output(arguments.out, arguments.force, arguments.request.files);
   const data::TokenFile file = data::prepare_text(arguments.request);
   data::write_token_file(arguments.out, file);
   print_summary(file, arguments.out);

@@ -1,7 +1,9 @@
 #include "cli/prepare_images.h"
 
 #include <array>
+#include <filesystem>
 #include <iostream>
+#include <vector>
 
 #include "cli/commands.h"
 #include "data/prepare_images.h"
@@ -26,10 +28,11 @@ struct Arguments {
 };
 
 std::array<config::Option, 4> options_of(Arguments& arguments) {
-  return {config::text("out", arguments.out, "DATA.h5", "the image file to write"),
-          config::text("source", arguments.request.source, "TEXT", "where the images come from"),
-          config::text("licence", arguments.request.licence, "TEXT",
-                       "under what terms the images may be used"),
+  return {config::verbatim_text("out", arguments.out, "DATA.h5", "the image file to write"),
+          config::verbatim_text("source", arguments.request.source, "TEXT",
+                                "where the images come from"),
+          config::verbatim_text("licence", arguments.request.licence, "TEXT",
+                                "under what terms the images may be used"),
           config::flag("force", arguments.force, "replace an existing file")};
 }
 
@@ -39,8 +42,11 @@ int run_prepare_images(std::span<const std::string> given) {
   Arguments arguments;
   const auto positional = read_arguments(kUsage, options_of(arguments), given);
   if (!positional) return 0;
-  require_new(arguments.out, arguments.force);
   arguments.request.folder = positional->front();
+  std::error_code error;  // prepare_images() says what is wrong with the folder
+  const std::vector<std::filesystem::path> files(
+      std::filesystem::directory_iterator(arguments.request.folder, error), {});
+  require_output(arguments.out, arguments.force, files);
   const data::ImageFile images = data::prepare_images(arguments.request);
   data::write_image_file(arguments.out, images);
   std::cout << arguments.out << ": " << images.train.labels.size() << " training and "

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 
@@ -8,7 +9,8 @@ namespace archipelago::cli {
 // `archipelago prepare images`; `arguments` are those after these words.
 int run_prepare_images(std::span<const std::string> arguments);
 
-// Throws Error where no output file is named, or it exists and may not be replaced.
-void require_new(const std::string& out, bool force);
+// Throws Error where no output file is named, or it may not be written (require_new_file).
+void require_output(const std::string& out, bool force,
+                    std::span<const std::filesystem::path> inputs);
 
 }  // namespace archipelago::cli

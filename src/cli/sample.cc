@@ -29,17 +29,18 @@ struct Arguments {
 };
 
 std::array<config::Option, 7> options_of(Arguments& arguments) {
-  return {config::text("prompt", arguments.prompt, "TEXT", "the text to continue"),
-          config::integer("tokens", arguments.tokens, 1, 1'000'000, "tokens to add"),
-          config::real("temperature", arguments.sampling.temperature, 0, 100,
-                       "below 1: likelier text; 0: always the likeliest token"),
-          config::integer("top-k", arguments.sampling.top_k, 0, 65'536,
-                          "draw from the likeliest N tokens only; 0: from all"),
-          config::integer("seed", arguments.seed, 0, std::numeric_limits<std::int64_t>::max(),
-                          "seed of the draws"),
-          config::text("data", arguments.data, "FILE",
-                       "token file with the vocabulary; otherwise the one of the training"),
-          config::integer("threads", arguments.threads, 1, 1024, "OpenMP threads")};
+  return {
+      config::verbatim_text("prompt", arguments.prompt, "TEXT", "the text to continue"),
+      config::integer("tokens", arguments.tokens, 1, 1'000'000, "tokens to add"),
+      config::real("temperature", arguments.sampling.temperature, 0, 100,
+                   "below 1: likelier text; 0: always the likeliest token"),
+      config::integer("top-k", arguments.sampling.top_k, 0, 65'536,
+                      "draw from the likeliest N tokens only; 0: from all"),
+      config::integer("seed", arguments.seed, 0, std::numeric_limits<std::int64_t>::max(),
+                      "seed of the draws"),
+      config::verbatim_text("data", arguments.data, "FILE",
+                            "token file with the vocabulary; otherwise the one of the training"),
+      config::integer("threads", arguments.threads, 1, 1024, "OpenMP threads")};
 }
 
 // Ids are bytes where the vocabulary is 256, so that no file is needed then.
@@ -65,7 +66,13 @@ int run_sample(std::span<const std::string> given) {
   data::Tokenizer tokenizer = tokenizer_for(loaded.config, arguments.data);
   const std::vector<std::uint16_t> prompt = tokenizer.encode(arguments.prompt);
   std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
-  arguments.sampling.vocabulary = std::min(loaded.config.model.vocabulary, tokenizer.vocabulary());
+  if (tokenizer.vocabulary() > loaded.config.model.vocabulary) {
+    throw Error(ExitCode::bad_data,
+                arguments.data + " has a vocabulary of " + std::to_string(tokenizer.vocabulary()) +
+                    " but the model one of " + std::to_string(loaded.config.model.vocabulary) +
+                    "; give the data that it was trained on");
+  }
+  arguments.sampling.vocabulary = tokenizer.vocabulary();
   Random random(arguments.seed);
   std::cout << arguments.prompt;
   evaluate::continue_tokens(*loaded.model, loaded.config.model, tokens, arguments.tokens,

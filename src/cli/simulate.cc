@@ -40,11 +40,12 @@ struct Arguments {
 
 std::vector<config::Option> options_of(Arguments& a) {
   std::vector<config::Option> options = {
-      config::text("sweep", a.sweep, "POINTS", "e.g. chips=150e3:2.4e6:x2;learners=1,8"),
+      config::verbatim_text("sweep", a.sweep, "POINTS", "e.g. chips=150e3:2.4e6:x2;learners=1,8"),
       config::choice("table", a.table, {"goodput", "bandwidth"},
                      "what to find: goodput, or the bandwidth that each utilisation needs"),
-      config::text("utilisations", a.utilisations, "LIST", "columns of the bandwidth table"),
-      config::text("from", a.from, "RUN", "predict a real run from its event tape"),
+      config::verbatim_text("utilisations", a.utilisations, "LIST",
+                            "columns of the bandwidth table"),
+      config::verbatim_text("from", a.from, "RUN", "predict a real run from its event tape"),
       config::flag("optimize", a.optimize, "search the best M, H, P, K, tau and encoding"),
       config::real("budget", a.budget, 0, config::kNoLimit,
                    "money, for --optimize: how many tokens it trains"),
@@ -54,8 +55,9 @@ std::vector<config::Option> options_of(Arguments& a) {
                    "and one of the steps in a contribution beyond 24"),
       config::real("learning.four_bits", a.learning.four_bits, 0, 1, "and 4 bits on the wire"),
       config::flag("json", a.json, "print one JSON object"),
-      config::text("csv", a.csv, "FILE", "also write the table as CSV"),
-      config::text("chart", a.chart, "FILE.svg", "also draw goodput over the first swept option"),
+      config::verbatim_text("csv", a.csv, "FILE", "also write the table as CSV"),
+      config::verbatim_text("chart", a.chart, "FILE.svg",
+                            "also draw goodput over the first swept option"),
       config::integer("threads", a.threads, 1, 1024, "runs at the same time"),
   };
   for (config::Option& option : simulate::scenario_options(a.scenario)) {

@@ -15,6 +15,12 @@ std::vector<std::regex> block(std::initializer_list<const char*> lines) {
   return patterns;
 }
 
+// mpirun ends its own messages with a NUL, which would make a log a binary file to grep.
+std::string without_nuls(std::string text) {
+  std::erase(text, '\0');
+  return text;
+}
+
 }  // namespace
 
 StderrFilter::StderrFilter()
@@ -66,7 +72,7 @@ std::string StderrFilter::pass(std::string_view chunk) {
 }
 
 std::string StderrFilter::release() {
-  std::string output = std::move(held_) + std::move(partial_);
+  std::string output = std::move(held_) + without_nuls(std::move(partial_));
   held_.clear();
   partial_.clear();
   block_.reset();
@@ -74,10 +80,11 @@ std::string StderrFilter::release() {
   return output;
 }
 
-std::string StderrFilter::pass_line(const std::string& line) {
+std::string StderrFilter::pass_line(const std::string& given) {
   for (const std::regex& dropped : lines_) {
-    if (std::regex_match(line, dropped)) return {};
+    if (std::regex_match(given, dropped)) return {};
   }
+  const std::string line = without_nuls(given);
   const std::string whole = line + '\n';
   if (matched_ == 1) find_block(line);
   if (block_) {

@@ -23,7 +23,7 @@ class StderrFilter {
   std::string release();
 
  private:
-  std::string pass_line(const std::string& line);
+  std::string pass_line(const std::string& given);
   void find_block(const std::string& line);
 
   std::vector<std::vector<std::regex>> blocks_;

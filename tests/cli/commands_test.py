@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 PROGRAM = os.environ["TEST_PROGRAM"]
-DONE, USAGE, CONFIGURATION = 0, 64, 78
+DONE, USAGE, BAD_DATA, CONFIGURATION = 0, 64, 65, 78
 
 
 def run(*arguments, **environment):
@@ -66,11 +66,14 @@ class Commands(unittest.TestCase):
         self.assert_refused(USAGE, ["'lunch'", "launch"], "lunch")
         self.assert_refused(USAGE, ["--learner", "--learners"], "launch", "--learner", "3")
         self.assert_refused(USAGE, ["'stray'"], "launch", "stray")
+        self.assert_refused(USAGE, ["--config", "lone --"], "launch", "--config", "x.ini")
+        self.assert_refused(USAGE, ["--sync.quorum", "lone --"], "launch", "--sync.quorum=1")
         self.assert_refused(USAGE, ["--out"], "launch", "--", "--data.path", "x.h5")
         self.assert_refused(USAGE, ["--data.path"], "launch", "--", "--out", "run")
         self.assert_refused(USAGE, ["--out"], "train")
         self.assert_refused(USAGE, ["--sync.quorom", "--sync.quorum"],
                             *self.launch("--sync.quorom", "1"))
+        self.assert_refused(USAGE, ["--chaos", "one line"], *self.launch("--chaos", "kill\nall"))
         self.assert_refused(USAGE, ["--train.lr", "-1", "above 0"], *self.launch("--train.lr=-1"))
         self.assert_refused(USAGE, ["--sync.learners", "twice"], "launch", "--learners", "3",
                             *self.launch("--sync.learners", "3")[1:])
@@ -88,6 +91,48 @@ class Commands(unittest.TestCase):
         self.assert_refused(CONFIGURATION, ["sync.quorum (4)", "sync.suspect (40)"],
                             *self.launch("--sync.quorum", "4", "--sync.suspect", "40"))
         self.assertFalse((self.folder / "run").exists())
+
+    def text(self):
+        path = self.folder / "text.txt"
+        path.write_text("In the beginning\n" * 100)
+        return path
+
+    def test_no_command_writes_over_what_it_reads(self):
+        text = self.text()
+        link = self.folder / "link.txt"
+        link.symlink_to(text)
+        for out in (text, link):
+            self.assert_refused(CONFIGURATION, [str(out)], "prepare", "text", text, "--out", out,
+                                "--force")
+        for command in ("export", "import"):
+            self.assert_refused(CONFIGURATION, [str(link)], command, text, link, "--force")
+        self.assertEqual(text.read_text(), "In the beginning\n" * 100)
+
+    def test_files_that_are_none(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        text, data = self.text(), self.folder / "data.h5"
+        self.assertEqual(run("prepare", "text", text, "--out", data, "--source", "a#b").returncode,
+                         DONE)
+        for odd in (pipe, self.folder, "/dev/null"):
+            self.assert_refused(BAD_DATA, [str(odd)], "inspect", odd)
+            self.assert_refused(BAD_DATA, [str(odd)], "evaluate", odd, "--data", data)
+        for odd in (self.folder, self.folder / "missing"):
+            self.assert_refused(BAD_DATA, [str(odd)], "prepare", "text", odd, "--out",
+                                self.folder / "x.h5")
+        self.assert_refused(USAGE, ["--vocabulary", "or bytes"], "prepare", "text", text, "--out",
+                            self.folder / "x.h5", "--vocabulary", "chars")
+
+    def test_names_that_are_no_utf8(self):
+        odd = os.fsencode(self.folder) + b"/\xff"
+        plan = subprocess.run([PROGRAM, "launch", "--print", "--json", "--", "--out", odd,
+                               "--data.path", "x.h5"], capture_output=True)
+        self.assertEqual(plan.returncode, DONE, plan.stderr)
+        self.assertIn("\ufffd", plan.stdout.decode())
+        verified = subprocess.run([PROGRAM, "inspect", "--verify", "--json", odd],
+                                  capture_output=True)
+        self.assertEqual(verified.returncode, BAD_DATA, verified.stderr)
+        self.assertFalse(json.loads(verified.stdout)["intact"])
 
     def test_wrong_environment(self):
         self.assert_refused(CONFIGURATION, ["ARCHIPELAGO_SYNC_QUOROM", "ARCHIPELAGO_SYNC_QUORUM"],

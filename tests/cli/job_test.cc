@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <iostream>
 #include <string>
 
 #include "core/file.h"
@@ -48,6 +49,20 @@ TEST_F(JobTest, PassesStandardErrorOn) {
   Job job(shell("echo one >&2; printf 'two' >&2"), {});
   job.wait(never_over());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "one\ntwo");
+}
+
+TEST_F(JobTest, OutlivesTheReaderOfItsOutput) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const int before = ::dup(STDERR_FILENO);
+  ::dup2(ends[1], STDERR_FILENO);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  const JobEnd end = Job(shell("echo one >&2; sleep 0.1; exit 75"), {}).wait(never_over());
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  std::cerr.clear();
+  EXPECT_EQ(end.code, 75);
 }
 
 TEST_F(JobTest, TellsOfSignalsAndGoesOnWaiting) {

@@ -80,6 +80,12 @@ TEST(StderrFilter, KeepsEverythingElse) {
             "a\nb\n" + kOther + "c\n");
 }
 
+TEST(StderrFilter, TakesOutNuls) {
+  const std::string nul(1, '\0');
+  EXPECT_EQ(filtered("a\n" + nul + "b" + nul + "\n\n" + nul), "a\nb\n\n");
+  EXPECT_EQ(filtered(nul + kUntested + nul + "c\n"), "c\n");
+}
+
 TEST(StderrFilter, KeepsLinesThatFellIntoABlock) {
   std::string mixed = kUntested;
   mixed.insert(mixed.find("When using"), "2026-11-29T19:55:01Z INFO learner=1 hello\n");

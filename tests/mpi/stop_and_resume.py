@@ -1,9 +1,10 @@
 """Ending early and going on: by a file, by signals, by the syncer's death."""
 
 import signal
+import time
 import unittest
 
-from job import BATCH_TOKENS, CONFIGURATION, DONE, ENDLESS, TRY_AGAIN, MpiTest
+from job import BATCH_TOKENS, CONFIGURATION, DONE, ENDLESS, TRY_AGAIN, MpiTest, children
 
 
 class StopAndResume(MpiTest):
@@ -97,6 +98,30 @@ class StopAndResume(MpiTest):
         starts = sum("settings" in entry for entry in run.events())
         self.assertEqual(starts, 2)
         self.assert_tokens_counted_once(run)
+
+    def launcher(self, run):
+        """The process id of `launch` once its mpirun has begun."""
+        found = lambda: [pid for pid in children(run.process.pid) if children(pid)]
+        run.wait_for("the launcher started its job", found)
+        return found()[0]
+
+    def test_a_signal_to_the_launcher_before_there_is_a_folder(self):
+        run = self.start(launch=True, train__steps=ENDLESS)
+        run.kill(self.launcher(run), signal.SIGTERM)
+        self.assertEqual(run.finish(TRY_AGAIN)["reason"], "the file stop")
+
+    def test_repeated_signals_do_not_stop_the_next_start(self):
+        run = self.start(launch=True, train__steps=ENDLESS)
+        launcher = self.launcher(run)
+        run.wait_until_training()
+        while run.process.poll() is None:
+            try:
+                run.kill(launcher, signal.SIGUSR1)
+            except ProcessLookupError:
+                break
+            time.sleep(0.05)
+        self.assertEqual(run.finish(TRY_AGAIN)["outcome"], "stopped")
+        self.assertFalse((run.out / "stop").exists())
 
     def test_two_runs_on_one_folder(self):
         run = self.begin()
