@@ -51,6 +51,12 @@ data::Tokenizer tokenizer_for(const config::RunConfig& config, const std::string
   if (tokens.vocabulary > data::kByteIds && tokens.merges.empty()) {
     throw Error(ExitCode::bad_data, file + " does not say what its tokens stand for");
   }
+  if (tokens.vocabulary > config.model.vocabulary) {
+    throw Error(ExitCode::bad_data,
+                file + " has a vocabulary of " + std::to_string(tokens.vocabulary) +
+                    " but the model one of " + std::to_string(config.model.vocabulary) +
+                    "; give the data that it was trained on");
+  }
   return data::Tokenizer(tokens.merges);
 }
 
@@ -66,13 +72,7 @@ int run_sample(std::span<const std::string> given) {
   data::Tokenizer tokenizer = tokenizer_for(loaded.config, arguments.data);
   const std::vector<std::uint16_t> prompt = tokenizer.encode(arguments.prompt);
   std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
-  if (tokenizer.vocabulary() > loaded.config.model.vocabulary) {
-    throw Error(ExitCode::bad_data,
-                arguments.data + " has a vocabulary of " + std::to_string(tokenizer.vocabulary()) +
-                    " but the model one of " + std::to_string(loaded.config.model.vocabulary) +
-                    "; give the data that it was trained on");
-  }
-  arguments.sampling.vocabulary = tokenizer.vocabulary();
+  arguments.sampling.vocabulary = std::min(loaded.config.model.vocabulary, tokenizer.vocabulary());
   Random random(arguments.seed);
   std::cout << arguments.prompt;
   evaluate::continue_tokens(*loaded.model, loaded.config.model, tokens, arguments.tokens,
