@@ -57,6 +57,7 @@ StderrFilter::StderrFilter()
                      "You can avoid this message by specifying -quiet on the prterun command",
                      "line."})},
       lines_{std::regex(" *[0-9]+ more process(es have| has) sent help message help-mpi-ft.txt.*"),
+             std::regex("LAUNCHER JOB OBJECT NOT FOUND"),  // after a spawn
              std::regex("[ \\x00]+")} {}
 
 std::string StderrFilter::pass(std::string_view chunk) {

@@ -65,7 +65,7 @@ TEST(StderrFilter, DropsTheKnownBlocksAndTheirEcho) {
   EXPECT_EQ(filtered(kUnfinalized), "");
   EXPECT_EQ(filtered("8 more processes have sent help message help-mpi-ft.txt / module:untested\n"
                      " 1 more process has sent help message help-mpi-ft.txt / module:untested\n"
-                     " \n" +
+                     " \nLAUNCHER JOB OBJECT NOT FOUND\n" +
                      std::string("\0\0\n", 3)),
             "");
 }
