@@ -98,7 +98,7 @@ class Commands(unittest.TestCase):
     def test_prepare_refuses(self):
         out = self.folder / "new.h5"
         for arguments, code in (
-            ([self.folder / "absent.txt", "--out", out], 78),
+            ([self.folder / "absent.txt", "--out", out], 65),
             ([self.text], 64),
             ([self.text, "--out", out, "--vocabulary", "256"], 64),
             ([self.text, "--out", out, "--vocabulary", "words"], 64),
