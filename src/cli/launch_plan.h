@@ -19,7 +19,8 @@ struct LaunchPlan {
   std::map<std::string, std::string> environment;  // set for mpirun besides the launcher's own
 };
 
-// Ranks of a run: the syncer, its standbys, and the ranks of every learner's and spare's island.
+// Ranks of a run: the syncer, its standbys, and the ranks of every learner's and spare's island;
+// those of the learners alone where the method has no syncer.
 int world_size(const config::RunConfig& config);
 
 // Places ranks on hosts: the syncer on the first, each standby on the next, then islands whole,

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "baseline/train.h"
 #include "cli/commands.h"
 #include "cli/train_arguments.h"
 #include "config/options.h"
@@ -66,7 +67,8 @@ int run_train(std::span<const std::string> arguments) {
   if (std::erase(passed, "--dry-run") > 0) return run_dry(passed);
   const config::RunConfig config = read_options(arguments);
   make_shared_folder();
-  return runtime::train(config);
+  if (!config::has_syncer(config)) baseline::train(config);
+  runtime::train(config);
 }
 
 }  // namespace archipelago::cli

@@ -28,7 +28,8 @@ std::vector<Option> top_options(RunConfig& c) {
   return {
       text("out", c.out, "FOLDER", "the run's folder, made if it does not exist"),
       flag("resume", c.resume, "go on from the newest checkpoint in the run's folder"),
-      choice("method", c.method, {"decoupled"}, "how learners are kept together"),
+      choice("method", c.method, {"decoupled", "data-parallel", "diloco", "streaming-diloco"},
+             "how learners are kept together"),
       choice("device", c.device, {"cpu", "cuda", "auto"}, "what learners compute on"),
       text("chaos", c.chaos, "PLAN", "what to break and when (docs/reliability.md)"),
   };
@@ -262,6 +263,14 @@ std::vector<std::string> problems_of(const RunConfig& c) {
   require(problems, budget < 0x1p62,
           valued("train.steps", c.train.steps) +
               " times learners, batch and context are more tokens than can be counted");
+  require(
+      problems, has_syncer(c) || c.learners.empty(),
+      "method (" + c.method + ") can't be used with options of single learners: all step alike");
+  require(problems, has_syncer(c) || c.chaos.empty(),
+          "method (" + c.method + ") can't be used with chaos: only decoupled outlives a fault");
+  require(
+      problems, has_syncer(c) || !c.resume,
+      "method (" + c.method + ") can't be used with resume: it writes no checkpoints on the way");
   require(problems, c.sync.outlier == 0 || c.sync.outlier > 1,
           valued("sync.outlier", c.sync.outlier) + " must be 0 or above 1");
   for (const auto& [learner, options] : c.learners) {

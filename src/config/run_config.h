@@ -97,4 +97,7 @@ struct RunConfig {
   std::map<int, std::map<std::string, std::string>> learners;
 };
 
+// Whether the method has a syncer, its standbys and spares; without, every rank is a learner's.
+inline bool has_syncer(const RunConfig& config) { return config.method == "decoupled"; }
+
 }  // namespace archipelago::config

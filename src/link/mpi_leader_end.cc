@@ -35,8 +35,8 @@ PeerState MpiLeaderEnd::put_report(const Report& report) {
   return syncer_lost_ ? PeerState::lost : PeerState::alive;
 }
 
-bool MpiLeaderEnd::slot_free() const {
-  return std::find(slot_free_.begin(), slot_free_.end(), true) != slot_free_.end();
+int MpiLeaderEnd::free_slots() const {
+  return static_cast<int>(std::count(slot_free_.begin(), slot_free_.end(), true));
 }
 
 PeerState MpiLeaderEnd::put_fragment(const FragmentHeader& header, std::span<const float> values) {

@@ -17,7 +17,8 @@ class MpiLeaderEnd : public LeaderEnd {
   MpiLeaderEnd& operator=(const MpiLeaderEnd&) = delete;
 
   PeerState put_report(const Report& report) override;
-  bool slot_free() const override;
+  bool slot_free() const override { return free_slots() > 0; }
+  int free_slots() const;
   PeerState put_fragment(const FragmentHeader& header, std::span<const float> values) override;
   PeerState poll(std::vector<DownMessage>& messages) override;
   std::int64_t bytes_up() const override { return bytes_up_; }

@@ -38,7 +38,8 @@ void Gpt::initialize(std::uint64_t seed) {
 float Gpt::forward_backward(const Batch& batch) {
   check(batch);
   const float mean_loss = head(batch, forward(batch), true);
-  const float* d_embedded = parts_.trunk.backward(*kernels_, storage_, batch.batch);
+  const float* d_embedded =
+      parts_.trunk.backward(*kernels_, storage_, batch.batch, gradients_ready());
   kernels_->embedding_backward(storage_.gradient(parts_.token_table),
                                storage_.gradient(parts_.position_table), batch.inputs.data(),
                                d_embedded, batch.batch, config_.context, config_.width);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/run_config.h"
@@ -42,6 +44,10 @@ struct Batch {
   std::span<const float> images = {};
 };
 
+// Told in the course of a backward pass that the gradients of all elements from `from` on, in the
+// flat buffer, will not change any more.
+using GradientsReady = std::function<void(std::int64_t from)>;
+
 // A network with its parameters, gradients and workspace. Not thread-safe; one owner.
 class Model {
  public:
@@ -61,6 +67,10 @@ class Model {
   // Mean loss (nats a target) of the batch; gradients of that mean are ADDED to gradients().
   virtual float forward_backward(const Batch& batch) = 0;
 
+  // Every forward_backward from now on calls `ready` with ever smaller places; those that are never
+  // named are final when it returns.
+  void watch_gradients(GradientsReady ready) { gradients_ready_ = std::move(ready); }
+
   // Mean loss without gradients.
   virtual float loss(const Batch& batch) = 0;
 
@@ -73,6 +83,12 @@ class Model {
 
   // Bytes of activations that one step of `batch` sequences keeps.
   virtual std::int64_t activation_bytes(std::int64_t batch) const = 0;
+
+ protected:
+  const GradientsReady& gradients_ready() const { return gradients_ready_; }
+
+ private:
+  GradientsReady gradients_ready_;
 };
 
 // Whether that kind of model takes images (vit, linear).

@@ -33,13 +33,16 @@ Trunk::Trunk(Plan& plan, const config::Model& config, std::int64_t positions, bo
     const std::string prefix = "h." + std::to_string(layer) + ".";
     if (recompute_) plan.keep_from(start);
     Block block;
+    block.first_element = plan.parameters();
     block.attention = std::make_unique<Attention>(
         plan, prefix, AttentionShape{positions, width_, config.heads, causal});
     block.middle = plan.keep(width_);
+    block.middle_element = plan.parameters();
     block.feed_forward = make_feed_forward(plan, prefix, config, positions);
     blocks_.push_back(std::move(block));
   }
   plan.keep_from(plan.kept_per_row());
+  norm_element_ = plan.parameters();
   final_norm_ = std::make_unique<LayerNorm>(plan, "ln_f", width_);
 }
 
@@ -60,20 +63,26 @@ float* Trunk::forward(kernels::Kernels& kernels, const Storage& storage, std::in
   return normed;
 }
 
-const float* Trunk::backward(kernels::Kernels& kernels, const Storage& storage,
-                             std::int64_t batch) {
+const float* Trunk::backward(kernels::Kernels& kernels, const Storage& storage, std::int64_t batch,
+                             const GradientsReady& ready) {
   const std::int64_t rows = batch * positions_;
   float* d_stream = storage.activation(d_stream_);
   std::fill_n(d_stream, rows * width_, 0.0F);
   final_norm_->backward(kernels, storage, d_stream, storage.work(WorkArea::normed),
                         storage.activation(streams_.back()), rows);
+  const auto tell = [&](std::int64_t from) {
+    if (ready) ready(from);
+  };
+  tell(norm_element_);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     // The last block's activations are still there.
     if (recompute_ && i + 1 < blocks_.size()) forward(kernels, storage, i, batch);
     blocks_[i].feed_forward->backward(kernels, storage, storage.activation(blocks_[i].middle),
                                       d_stream, batch);
+    tell(blocks_[i].middle_element);
     blocks_[i].attention->backward(kernels, storage, storage.activation(streams_[i]), d_stream,
                                    batch);
+    tell(blocks_[i].first_element);
   }
   return d_stream;
 }

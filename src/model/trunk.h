@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "model/model.h"
 #include "model/module.h"
 
 namespace archipelago::model {
@@ -21,14 +22,17 @@ class Trunk {
   float* forward(kernels::Kernels& kernels, const Storage& storage, std::int64_t batch);
 
   // From the gradient of forward's output, in its place, to the gradient of the input, which it
-  // returns.
-  const float* backward(kernels::Kernels& kernels, const Storage& storage, std::int64_t batch);
+  // returns. `ready`, where there is one, is told of each module's gradients.
+  const float* backward(kernels::Kernels& kernels, const Storage& storage, std::int64_t batch,
+                        const GradientsReady& ready);
 
  private:
   struct Block {
     std::unique_ptr<Module> attention;
     Activation middle;  // the stream between the two
     std::unique_ptr<Module> feed_forward;
+    std::int64_t first_element;   // of its parameters in the flat buffer
+    std::int64_t middle_element;  // of those of the feed-forward half
   };
 
   void forward(kernels::Kernels& kernels, const Storage& storage, std::size_t block,
@@ -41,6 +45,7 @@ class Trunk {
   Activation d_stream_;
   std::vector<Block> blocks_;
   std::unique_ptr<LayerNorm> final_norm_;
+  std::int64_t norm_element_;  // first of the final norm's parameters
 };
 
 }  // namespace archipelago::model

@@ -97,7 +97,7 @@ void Vit::backward(const Batch& batch) {
   float* d_pooled = pooled_.data();
   kernels_->linear_backward_input(d_pooled, d_logits, storage_.value(parts_.head_weight), B, C, V);
   kernels_->mean_positions_backward(storage_.work(WorkArea::normed), d_pooled, B, positions_, C);
-  const float* d_embedded = parts_.trunk.backward(*kernels_, storage_, B);
+  const float* d_embedded = parts_.trunk.backward(*kernels_, storage_, B, gradients_ready());
   kernels_->add_positions_backward(storage_.gradient(parts_.position_table), d_embedded, B,
                                    positions_, C);
   kernels_->linear_backward_weight(

@@ -50,7 +50,7 @@ void check_options_and_data(Job& job, const config::RunConfig& config) {
     throw Error(ExitCode::configuration,
                 "device = cuda: this program computes on CPUs only; use cpu or auto");
   }
-  job.layout = make_layout(config.sync, job.session.size());
+  job.layout = make_layout(config, job.session.size());
   require_targets(parse_chaos(config.chaos), config.sync.learners, config.sync.ranks_per_learner);
   open_data(job, config);
   require_resources(*job.setup, *job.layout, job.session.rank());
@@ -113,7 +113,7 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
     return code;
   }
   if (auto code = together([&] {
-        if (config.resume && rank <= job.layout->standbys) restore(job);
+        if (config.resume && rank < job.layout->syncers) restore(job);
       })) {
     return code;
   }
@@ -133,7 +133,7 @@ std::vector<link::MpiPair> create_pairs(const Job& job) {
   const int rank = job.session.rank();
   const auto mailbox = job.mailbox();
   std::vector<link::MpiPair> pairs;
-  for (int syncer = 0; syncer <= layout.standbys; ++syncer) {
+  for (int syncer = 0; syncer < layout.syncers; ++syncer) {
     for (int i = 0; i < layout.islands; ++i) {
       const int leader = layout.first_rank(i);
       if (rank != syncer && rank != leader) continue;

@@ -5,19 +5,31 @@
 #include "core/error.h"
 
 namespace archipelago::runtime {
+namespace {
 
-Layout make_layout(const config::Sync& options, int world_size) {
-  const Layout layout{options.standby, options.learners + options.spares,
-                      options.ranks_per_learner};
+std::string parts_of(const config::RunConfig& config) {
+  const auto& options = config.sync;
+  const std::string ranks = " x " + std::to_string(options.ranks_per_learner) + " ranks";
+  const std::string learners = std::to_string(options.learners) + " learners";
+  if (!config::has_syncer(config)) return learners + ranks;
+  return "1 syncer + " + std::to_string(options.standby) + " standby + (" + learners + " + " +
+         std::to_string(options.spares) + " spares)" + ranks;
+}
+
+}  // namespace
+
+Layout make_layout(const config::RunConfig& config, int world_size) {
+  const auto& options = config.sync;
+  const Layout layout = config::has_syncer(config)
+                            ? Layout{1 + options.standby, options.learners + options.spares,
+                                     options.ranks_per_learner}
+                            : Layout{0, options.learners, options.ranks_per_learner};
   if (layout.world_size() == world_size) return layout;
   throw Error(ExitCode::configuration,
               "the job has " + std::to_string(world_size) + " ranks but the options need " +
-                  std::to_string(layout.world_size()) + ": 1 syncer + " +
-                  std::to_string(options.standby) + " standby + (" +
-                  std::to_string(options.learners) + " learners + " +
-                  std::to_string(options.spares) + " spares) x " +
-                  std::to_string(options.ranks_per_learner) + " ranks; start with `mpirun -n " +
-                  std::to_string(layout.world_size()) + "` or `archipelago launch`");
+                  std::to_string(layout.world_size()) + ": " + parts_of(config) +
+                  "; start with `mpirun -n " + std::to_string(layout.world_size()) +
+                  "` or `archipelago launch`");
 }
 
 }  // namespace archipelago::runtime

@@ -7,18 +7,20 @@
 namespace archipelago::runtime {
 
 // Which world rank plays which part: rank 0 the syncer, then the standby syncers, then the islands
-// one after the other, the spare ones last. An island's first rank is its leader.
+// one after the other, the spare ones last. An island's first rank is its leader. Methods without a
+// syncer have neither that nor spares: rank 0 leads the first island, and keeps the records.
 struct Layout {
-  int standbys;
+  int syncers;  // with the standbys
   int islands;
   int ranks_per_island;
 
   static constexpr int kSyncer = 0;
 
-  int first_rank(int island) const { return 1 + standbys + island * ranks_per_island; }
+  int standbys() const { return syncers - 1; }
+  int first_rank(int island) const { return syncers + island * ranks_per_island; }
   // -1 for a syncer.
   int island_of(int rank) const {
-    return rank <= standbys ? -1 : (rank - 1 - standbys) / ranks_per_island;
+    return rank < syncers ? -1 : (rank - syncers) / ranks_per_island;
   }
   bool is_leader(int rank) const {
     return island_of(rank) >= 0 && rank == first_rank(island_of(rank));
@@ -27,6 +29,6 @@ struct Layout {
 };
 
 // Throws Error(configuration) when the options' islands do not fill `world_size` ranks.
-Layout make_layout(const config::Sync& options, int world_size);
+Layout make_layout(const config::RunConfig& config, int world_size);
 
 }  // namespace archipelago::runtime

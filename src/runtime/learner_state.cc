@@ -82,6 +82,8 @@ LearnerState::Step LearnerState::step(const std::function<void(std::span<float>)
   double loss = 0;
   double accuracy = 0;
   for (std::int64_t part = 0; part < parts; ++part) {
+    const bool is_last = part + 1 == parts;
+    model_->watch_gradients(is_last ? gradients_ready_ : model::GradientsReady());
     loss += static_cast<double>(model_->forward_backward(load_part(part)));
     accuracy += model_->accuracy().value_or(0);
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -48,6 +49,12 @@ class LearnerState {
   // One inner step; `average` replaces each number by its mean over the island.
   Step step(const std::function<void(std::span<float>)>& average);
 
+  // The gradients of the step under way, flat, and who is told of them as they become final
+  // (model::Model::watch_gradients).
+  std::span<float> gradients() { return model_->gradients(); }
+  void watch_gradients(model::GradientsReady ready) { gradients_ready_ = std::move(ready); }
+  std::span<const float> parameters() const { return model_->parameters(); }
+
   // The rank's copy of a fragment and what is said of it.
   void copy_fragment(int fragment, std::span<float> values) const;
   link::FragmentHeader header(int fragment, std::int64_t round) const;
@@ -83,6 +90,7 @@ class LearnerState {
   std::int64_t first_sequence_;  // of this rank, in a batch
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<model::Optimizer> optimizer_;
+  model::GradientsReady gradients_ready_;
 
   int incarnation_ = -1;
   std::int64_t steps_ = 0;

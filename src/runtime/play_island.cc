@@ -66,7 +66,7 @@ void play_island(Job& job) {
   std::vector<int> ranks;
   for (int r = 0; r < layout.ranks_per_island; ++r) ranks.push_back(layout.first_rank(number) + r);
   // Tags follow those of the pairs.
-  auto comm = mpi::create_group(ranks, (layout.standbys + 1) * layout.islands + number);
+  auto comm = mpi::create_group(ranks, layout.syncers * layout.islands + number);
   if (!comm) throw Error(ExitCode::try_again, "a rank died while the job was starting");
   play(job, std::move(*comm), std::move(pairs));
 }

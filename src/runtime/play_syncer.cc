@@ -21,7 +21,7 @@ namespace {
 
 // The pair of syncer and standby; its tag follows those of all other groups (play_island.cc).
 mpi::Communicator connect_standby(const Layout& layout) {
-  const int tag = (layout.standbys + 2) * layout.islands;
+  const int tag = (layout.syncers + 1) * layout.islands;
   auto comm = mpi::create_group({Layout::kSyncer, Layout::kSyncer + 1}, tag);
   if (!comm) throw Error(ExitCode::try_again, "a syncer died while the job was starting");
   return std::move(*comm);
@@ -47,7 +47,7 @@ void play_syncer(Job& job) {
   start.restored = std::move(job.restored);
   const auto link = connect_leaders(job);
   std::unique_ptr<link::ReplicaSender> standby;
-  if (job.layout->standbys > 0) {
+  if (job.layout->standbys() > 0) {
     standby = std::make_unique<link::ReplicaSender>(connect_standby(*job.layout));
   }
 

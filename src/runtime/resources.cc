@@ -40,7 +40,7 @@ void require_resources(const Setup& setup, const Layout& layout, int rank) {
   require_memory(learner_bytes(setup, layout), memory_of_host());
   const char* const folder = std::getenv("OMPI_MCA_osc_rdma_backing_directory");
   struct statvfs status {};
-  const bool has_windows = rank <= layout.standbys;
+  const bool has_windows = rank < layout.syncers;
   if (!has_windows || folder == nullptr || ::statvfs(folder, &status) != 0) return;
   require_window_room({setup.fragment_count(), setup.largest_fragment}, layout.islands,
                       static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize, folder);

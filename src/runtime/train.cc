@@ -24,7 +24,7 @@ int play(mpi::Session& session, const config::RunConfig& config) {
   }
   if (const auto code = prepare_job(job, config)) return *code;
   if (session.rank() == Layout::kSyncer) play_syncer(job);
-  if (session.rank() <= job.layout->standbys) play_standby(job);
+  if (session.rank() < job.layout->syncers) play_standby(job);
   play_island(job);
 }
 
@@ -37,7 +37,7 @@ void write_failed_start(const RunFolder& folder, const Error& error) {
 
 }  // namespace
 
-int train(const config::RunConfig& config) {
+void play_rank(const config::RunConfig& config, const Play& play) {
   // Buffers of fragments and checkpoints go back to the system when they are freed; glibc would
   // keep ever larger ones for later.
   constexpr int kReturnedBytes = 32 << 10;
@@ -60,5 +60,7 @@ int train(const config::RunConfig& config) {
     mpi::die_visibly();
   }
 }
+
+void train(const config::RunConfig& config) { play_rank(config, play); }
 
 }  // namespace archipelago::runtime

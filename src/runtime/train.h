@@ -1,12 +1,22 @@
 #pragma once
 
+#include <functional>
+
 #include "config/run_config.h"
+#include "mpi/session.h"
 
 namespace archipelago::runtime {
 
-// Plays this rank's part in a training run: rank 0 the syncer, then the standby syncers, then the
-// islands. Returns the exit code for a failure that all ranks agreed on at the start; else it does
-// not return but ends the process, since MPI may not be left the usual way after a death.
-int train(const config::RunConfig& config);
+// A rank's part in a job: returns the exit code of a failure that all ranks agreed on at the start,
+// or ends the process.
+using Play = std::function<int(mpi::Session&, const config::RunConfig&)>;
+
+// Starts MPI and plays this rank's part; what goes wrong in it ends the process so that the others
+// see it at once.
+[[noreturn]] void play_rank(const config::RunConfig& config, const Play& play);
+
+// Plays this rank's part in a decoupled training run: rank 0 the syncer, then the standby syncers,
+// then the islands. Ends the process, since MPI may not be left the usual way after a death.
+[[noreturn]] void train(const config::RunConfig& config);
 
 }  // namespace archipelago::runtime

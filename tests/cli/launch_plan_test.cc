@@ -34,6 +34,11 @@ TEST(LaunchPlan, WorldIsSyncersAndIslands) {
   EXPECT_EQ(world_size(job(3, 1, 1, 0)), 5);
   EXPECT_EQ(world_size(job(3, 2, 2, 1)), 12);
   EXPECT_EQ(world_size(job(1, 1, 0, 0)), 2);
+  auto without_syncer = job(3, 2, 2, 1);
+  without_syncer.method = "data-parallel";
+  EXPECT_EQ(world_size(without_syncer), 6);
+  EXPECT_EQ(place_ranks(without_syncer, Words{"a", "b", "c"}),
+            (Words{"a", "a", "b", "b", "c", "c"}));
 }
 
 TEST(LaunchPlan, IslandsStayWholeAndStandbysLiveElsewhere) {

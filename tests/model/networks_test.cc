@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "model/optimizer.h"
 #include "model/size.h"
@@ -73,6 +74,32 @@ TEST_P(NetworksTest, RecomputationChangesNoBitAndNeedsLessMemory) {
   EXPECT_EQ(gradients[0], gradients[1]);
   if (config.kind == "linear") return;  // keeps nothing
   EXPECT_LT(bytes[1], 0.6 * static_cast<double>(bytes[0]));
+}
+
+TEST_P(NetworksTest, GradientsSaidToBeReadyAreFinal) {
+  const auto model = make_model(config_, 2, 1);
+  scatter_parameters(*model);
+  const Example example(config_, 2);
+  std::vector<std::int64_t> places;
+  std::vector<std::vector<float>> tails;
+  model->watch_gradients([&](std::int64_t from) {
+    places.push_back(from);
+    const auto tail = model->gradients().subspan(static_cast<std::size_t>(from));
+    tails.emplace_back(tail.begin(), tail.end());
+  });
+  model->forward_backward(example.batch(2));
+  if (config_.kind == "linear") return;  // has nothing but what comes last
+  // The final norm and both halves of both blocks; a tensor begins at each place.
+  ASSERT_EQ(places.size(), 5U);
+  EXPECT_TRUE(std::ranges::is_sorted(places, std::greater<>()));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    EXPECT_EQ(std::ranges::count(model->tensors(), places[i], &TensorInfo::offset), 1);
+    const auto tail = model->gradients().subspan(static_cast<std::size_t>(places[i]));
+    EXPECT_EQ(tails[i], std::vector<float>(tail.begin(), tail.end())) << places[i];
+  }
+  const auto first_block = std::ranges::find_if(
+      model->tensors(), [](const TensorInfo& tensor) { return tensor.name.starts_with("h.0."); });
+  EXPECT_EQ(places.back(), first_block->offset);
 }
 
 TEST_P(NetworksTest, LearnsOneBatchByHeart) {

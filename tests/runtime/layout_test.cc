@@ -7,13 +7,14 @@
 namespace archipelago::runtime {
 namespace {
 
-config::Sync options(int learners, int spares, int ranks, int standby) {
-  config::Sync sync;
+config::RunConfig options(int learners, int spares, int ranks, int standby) {
+  config::RunConfig config;
+  auto& sync = config.sync;
   sync.learners = learners;
   sync.spares = spares;
   sync.ranks_per_learner = ranks;
   sync.standby = standby;
-  return sync;
+  return config;
 }
 
 TEST(LayoutTest, SyncerThenStandbyThenIslands) {
@@ -31,6 +32,16 @@ TEST(LayoutTest, SyncerThenStandbyThenIslands) {
 TEST(LayoutTest, WithoutSparesAndStandby) {
   const Layout layout = make_layout(options(3, 0, 1, 0), 4);
   for (int rank = 1; rank < 4; ++rank) EXPECT_EQ(layout.island_of(rank), rank - 1);
+}
+
+TEST(LayoutTest, MethodsWithoutASyncerHaveLearnersOnly) {
+  auto config = options(3, 1, 2, 1);
+  config.method = "diloco";
+  const Layout layout = make_layout(config, 6);
+  EXPECT_EQ(layout.islands, 3);
+  for (int rank = 0; rank < 6; ++rank) EXPECT_EQ(layout.island_of(rank), rank / 2) << rank;
+  EXPECT_TRUE(layout.is_leader(0));
+  EXPECT_THROW(make_layout(config, 10), Error);
 }
 
 TEST(LayoutTest, AnotherWorldIsRefused) {

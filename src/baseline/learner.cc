@@ -1,0 +1,98 @@
+#include "baseline/learner.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/log.h"
+#include "runtime/clock.h"
+#include "runtime/global_state.h"
+#include "runtime/memory_table.h"
+#include "runtime/signals.h"
+
+namespace archipelago::baseline {
+namespace {
+
+constexpr double kLookSeconds = 0.2;
+constexpr double kSmoothing = 0.2;  // of step_seconds, for each new step
+
+}  // namespace
+
+Learner::Learner(const runtime::Setup& setup, const data::Dataset& dataset,
+                 const runtime::RunFolder& folder, const runtime::Layout& layout, int rank)
+    : setup_(setup),
+      folder_(folder),
+      watches_folder_(rank == 0),
+      memory_before_(runtime::resident_bytes()),
+      state_(setup, dataset, layout.island_of(rank),
+             rank - layout.first_rank(layout.island_of(rank)), layout.ranks_per_island) {
+  state_.begin(0, 0, nullptr);
+  const runtime::GlobalState initial(setup);
+  for (int fragment = 0; fragment < setup.fragment_count(); ++fragment) {
+    state_.receive(fragment, 0, *initial.theta(fragment));
+  }
+}
+
+void Learner::train(Method& method, const Averager* averager, Roll& roll, Records* records) {
+  const auto tell = [&](const std::vector<RollEntry>& entries) {
+    if (records == nullptr) return;
+    records->add(entries);
+    for (const RoundRow& row : method.take_rounds()) records->add(row);
+  };
+  started_ = runtime::now_seconds();
+  bool stop = false;
+  for (std::int64_t step = 1; step <= setup_.config.train.steps && !stop; ++step) {
+    const bool meets = method.meets(step);
+    if (meets) roll.start(entry(method, averager));
+    const double began = runtime::now_seconds();
+    const double blocked = method.blocked_seconds();
+    const auto done = method.step(step);
+    note_step(done, runtime::now_seconds() - began - (method.blocked_seconds() - blocked));
+    if (!meets) continue;
+    const auto& entries = roll.finish();
+    tell(entries);
+    stop = std::ranges::any_of(entries, [](const RollEntry& e) { return e.stop != 0; });
+  }
+  method.finish();
+  roll.start(entry(method, averager));
+  tell(roll.finish());
+  if (records != nullptr) records->end();
+  if (stop && watches_folder_) std::filesystem::remove(folder_.stop());
+}
+
+RollEntry Learner::entry(const Method& method, const Averager* averager) {
+  RollEntry entry;
+  entry.steps = state_.steps();
+  entry.tokens = state_.tokens();
+  entry.loss = loss_;
+  entry.accuracy = accuracy_;
+  entry.step_seconds = step_seconds_;
+  entry.blocked_seconds = method.blocked_seconds();
+  entry.busy_seconds = runtime::now_seconds() - started_;
+  entry.resident_bytes = runtime::resident_bytes();
+  entry.memory_ratio = runtime::memory_ratio(state_.memory(), memory_before_, entry.resident_bytes);
+  if (averager != nullptr) {
+    entry.bytes_sent = averager->bytes_sent();
+    entry.bytes_received = averager->bytes_received();
+  }
+  entry.stop = asked_to_stop() ? 1 : 0;
+  return entry;
+}
+
+bool Learner::asked_to_stop() {
+  if (runtime::stop_signal() != 0) return true;
+  const double now = runtime::now_seconds();
+  if (!watches_folder_ || now < next_look_) return stop_seen_;
+  next_look_ = now + kLookSeconds;
+  std::error_code error;
+  stop_seen_ = std::filesystem::exists(folder_.stop(), error);
+  return stop_seen_;
+}
+
+void Learner::note_step(const runtime::LearnerState::Step& step, double seconds) {
+  loss_ = step.loss;
+  accuracy_ = step.accuracy.value_or(-1);
+  step_seconds_ =
+      step_seconds_ == 0 ? seconds : step_seconds_ + kSmoothing * (seconds - step_seconds_);
+}
+
+}  // namespace archipelago::baseline

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+
+#include "baseline/averager.h"
+#include "baseline/method.h"
+#include "baseline/records.h"
+#include "baseline/roll.h"
+#include "data/dataset.h"
+#include "runtime/layout.h"
+#include "runtime/learner_state.h"
+#include "runtime/run_folder.h"
+#include "runtime/setup.h"
+
+namespace archipelago::baseline {
+
+// One rank of a learner from the first inner step to the last. The learners step together: each
+// makes train.steps inner steps, and they agree on an early end where they meet.
+class Learner {
+ public:
+  // Makes the model and gives it the initial parameters. References must outlive this.
+  Learner(const runtime::Setup& setup, const data::Dataset& dataset,
+          const runtime::RunFolder& folder, const runtime::Layout& layout, int rank);
+
+  runtime::LearnerState& state() { return state_; }
+
+  // `averager`: the method's, where this rank has one; `records`: on the rank that keeps them.
+  void train(Method& method, const Averager* averager, Roll& roll, Records* records);
+
+  // Whether all steps were made.
+  bool complete() const { return state_.steps() == setup_.config.train.steps; }
+
+ private:
+  RollEntry entry(const Method& method, const Averager* averager);
+  bool asked_to_stop();
+  void note_step(const runtime::LearnerState::Step& step, double seconds);
+
+  const runtime::Setup& setup_;
+  const runtime::RunFolder& folder_;
+  bool watches_folder_;
+  std::int64_t memory_before_;  // resident bytes before the model was made
+  runtime::LearnerState state_;
+  double started_ = 0;
+  double next_look_ = 0;
+  bool stop_seen_ = false;
+  double loss_ = 0;
+  double accuracy_ = -1;
+  double step_seconds_ = 0;
+};
+
+}  // namespace archipelago::baseline

@@ -1,0 +1,190 @@
+#include "baseline/records.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "runtime/clock.h"
+
+namespace archipelago::baseline {
+namespace {
+
+constexpr double kStatusSeconds = 1;
+constexpr double kProgressSeconds = 2;
+
+}  // namespace
+
+Records::Records(const runtime::Setup& setup, const runtime::RunFolder& folder,
+                 std::vector<std::vector<island::Member>> islands)
+    : setup_(setup),
+      islands_(std::move(islands)),
+      started_(runtime::now_seconds()),
+      record_(folder),
+      statistics_(setup.batch_tokens()),
+      reports_(islands_.size()),
+      progress_time_(started_) {
+  write_status("starting");
+}
+
+void Records::add(const std::vector<RollEntry>& entries) {
+  bytes_up_ = 0;
+  bytes_down_ = 0;
+  for (const RollEntry& entry : entries) {
+    bytes_up_ += entry.bytes_sent;
+    bytes_down_ += entry.bytes_received;
+  }
+  const double now = runtime::now_seconds();
+  for (std::size_t learner = 0; learner < reports_.size(); ++learner) {
+    const link::Report report = report_of(entries, static_cast<int>(learner));
+    const link::Report before = std::exchange(reports_[learner], report);
+    if (report.step == before.step) continue;
+    statistics_.add_step(report, now);
+    nlohmann::json row = {{"t", now - started_},
+                          {"learner", learner},
+                          {"incarnation", 0},
+                          {"step", report.step},
+                          {"tokens", report.tokens},
+                          {"loss", report.loss},
+                          {"step_s", report.step_seconds},
+                          {"blocked_s", report.blocked_seconds - before.blocked_seconds}};
+    if (report.accuracy >= 0) row["accuracy"] = report.accuracy;
+    record_.add_metrics(row);
+  }
+  if (now >= next_status_) {
+    next_status_ = now + kStatusSeconds;
+    write_status("training");
+  }
+  if (now >= next_progress_) {
+    next_progress_ = now + kProgressSeconds;
+    log_progress();
+  }
+}
+
+void Records::add(const RoundRow& row) {
+  nlohmann::json contributors = nlohmann::json::array();
+  for (std::size_t learner = 0; learner < islands_.size(); ++learner)
+    contributors.push_back(learner);
+  rounds_ = row.round;
+  record_.add_metrics({{"t", runtime::now_seconds() - started_},
+                       {"round", row.round},
+                       {"fragment", row.fragment},
+                       {"version", row.version},
+                       {"contributors", std::move(contributors)},
+                       {"wait_s", row.wait_seconds},
+                       {"merge_s", row.merge_seconds}});
+}
+
+void Records::end() { ended_ = runtime::now_seconds(); }
+
+int Records::conclude(const Ending& ending) {
+  if (!ending.saved) log_error("the last global checkpoint could not be written");
+  const auto exit_code = static_cast<int>(ending.complete ? ExitCode::done : ExitCode::try_again);
+  const int learners = static_cast<int>(reports_.size());
+  write_status("done");
+  nlohmann::json summary = {
+      {"tokens", tokens()},
+      {"wall_s", statistics_.seconds(ended_)},
+      {"goodput", statistics_.goodput(tokens(), ended_, learners, reports_)},
+      {"losses", 0},
+      {"rejoins", 0},
+      {"rejoin_s", nlohmann::json::array()},
+      {"rounds", rounds_},
+      {"final_train_loss", mean_loss()},
+      {"final_val_loss", ending.validation.loss},
+      {"blocked_fraction", statistics_.blocked_fraction(reports_)},
+      {"bytes_up", bytes_up_},
+      {"bytes_down", bytes_down_},
+      {"syncer_max_gap_s", nullptr},
+      {"refused", 0},
+      {"largest_memory_ratio", statistics_.largest_memory_ratio()},
+      {"largest_resident_bytes", statistics_.largest_resident_bytes()},
+      {"checkpoint_failures", ending.saved ? 0 : 1},
+      {"outcome", ending.complete ? "complete" : "stopped"},
+      {"reason", ending.complete ? "all tokens are trained" : "asked to stop"},
+      {"exit_code", exit_code}};
+  if (ending.validation.accuracy) summary["final_val_accuracy"] = *ending.validation.accuracy;
+  record_.write_summary(summary);
+  return exit_code;
+}
+
+// The leader's own entry, with the mean loss of the island's ranks.
+link::Report Records::report_of(const std::vector<RollEntry>& entries, int learner) const {
+  const auto ranks = islands_[static_cast<std::size_t>(learner)].size();
+  const std::size_t first = static_cast<std::size_t>(learner) * ranks;
+  const RollEntry& leader = entries.at(first);
+  link::Report report;
+  report.learner = learner;
+  report.incarnation = 0;
+  report.step = leader.steps;
+  report.tokens = leader.tokens;
+  report.step_seconds = leader.step_seconds;
+  report.life_steps = leader.steps;
+  report.blocked_seconds = leader.blocked_seconds;
+  report.busy_seconds = leader.busy_seconds;
+  report.accuracy = leader.accuracy;
+  report.memory_ratio = leader.memory_ratio;
+  report.resident_bytes = leader.resident_bytes;
+  for (std::size_t rank = first; rank < first + ranks; ++rank) {
+    report.loss += entries.at(rank).loss / static_cast<double>(ranks);
+  }
+  return report;
+}
+
+std::int64_t Records::tokens() const {
+  std::int64_t sum = 0;
+  for (const auto& report : reports_) sum += report.tokens;
+  return sum;
+}
+
+std::int64_t Records::token_budget() const {
+  return setup_.config.train.steps * setup_.step_tokens;
+}
+
+double Records::mean_loss() const {
+  double sum = 0;
+  for (const auto& report : reports_) sum += report.loss;
+  return sum / static_cast<double>(reports_.size());
+}
+
+void Records::write_status(const std::string& state) {
+  nlohmann::json learners = nlohmann::json::array();
+  for (std::size_t learner = 0; learner < islands_.size(); ++learner) {
+    const auto& members = islands_[learner];
+    nlohmann::json pids = nlohmann::json::array();
+    for (const auto& member : members) pids.push_back(member.pid);
+    learners.push_back({{"id", learner},
+                        {"incarnation", 0},
+                        {"host", members.front().host},
+                        {"pids", std::move(pids)},
+                        {"step", reports_[learner].step},
+                        {"tokens", reports_[learner].tokens},
+                        {"state", "active"}});
+  }
+  record_.write_status(
+      {{"state", state},
+       {"round", rounds_},
+       {"syncer", {{"host", island::host_name()}, {"pid", ::getpid()}, {"term", 0}}},
+       {"learners", std::move(learners)},
+       {"tokens", tokens()},
+       {"token_budget", token_budget()},
+       {"losses", 0},
+       {"rejoins", 0}});
+}
+
+void Records::log_progress() {
+  const double now = runtime::now_seconds();
+  const double rate = static_cast<double>(tokens() - progress_tokens_) / (now - progress_time_);
+  progress_tokens_ = tokens();
+  progress_time_ = now;
+  char line[160];
+  std::snprintf(line, sizeof line, "%5.1f %% of tokens, %.0f tokens/s, loss %.4f, round %lld",
+                100.0 * static_cast<double>(tokens()) / static_cast<double>(token_budget()), rate,
+                mean_loss(), static_cast<long long>(rounds_));
+  log_info(line);
+}
+
+}  // namespace archipelago::baseline
