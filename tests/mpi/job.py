@@ -106,7 +106,7 @@ def read_lines(path):
 
 
 class Job:
-    """One start of a run: `train` under mpirun, or, with launch=True, `launch`."""
+    """One start of a run: `train` under mpirun, or, with launch=True or its flags, `launch`."""
 
     def __init__(self, test, out, *flags, ranks=None, launch=False, mpirun=("--with-ft", "ulfm"),
                  **options):
@@ -116,7 +116,8 @@ class Job:
         self.options.update({name.replace("__", "."): value for name, value in options.items()})
         train = [f"--{name}={value}" for name, value in self.options.items() if value is not None]
         if launch:
-            command = [PROGRAM, "launch", "--", *train, *flags]
+            own = [] if launch is True else launch
+            command = test.on_launching_host([PROGRAM, "launch", *own, "--", *train, *flags])
         else:
             scratch = test.shared_memory
             command = [
@@ -129,7 +130,7 @@ class Job:
         inherited = {name: value for name, value in os.environ.items()
                      if not name.startswith("ARCHIPELAGO_")}
         environment = dict(inherited, OMPI_ALLOW_RUN_AS_ROOT="1",
-                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **test.environment())
         self.log_path = test.folder / f"job{len(test.jobs)}.log"
         self.log_file = open(self.log_path, "w")
         before = self.out / "summary.json"
@@ -288,6 +289,14 @@ class MpiTest(unittest.TestCase):
 
     def run_folder(self):
         return self.folder / "run"
+
+    def on_launching_host(self, command):
+        """The command that runs `command` where jobs are launched from."""
+        return command
+
+    def environment(self):
+        """What a job's environment has besides this process's own."""
+        return {}
 
     def start(self, *flags, out=None, **options):
         return Job(self, out or self.run_folder(), *flags, **options)

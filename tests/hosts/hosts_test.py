@@ -1,0 +1,108 @@
+"""Jobs across several hosts (network namespaces, hosts.py): a rank dies, a link is cut, a host is lost."""
+
+import os
+import pathlib
+import re
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "mpi"))
+
+from job import ENDLESS, TRY_AGAIN, MpiTest  # noqa: E402
+import hosts as network  # noqa: E402
+
+SKIPPED = 77
+HOSTS = ["h1", "h2", "h3"]
+
+
+class HostsTest(MpiTest):
+
+    def setUp(self):
+        super().setUp()
+        for host in HOSTS:
+            self.hosts.mend(host)
+
+    def on_launching_host(self, command):
+        return self.hosts.on("h1", command)
+
+    def environment(self):
+        return {name: value for name, value in self.hosts.environment().items()
+                if name.startswith(("OMPI_", "PRTE_"))}
+
+    def start_on_hosts(self, *launch, **options):
+        return self.start(launch=["--hosts", ",".join(HOSTS), *launch], train__steps=ENDLESS,
+                          sync__suspect=1, **options)
+
+    def learners_on(self, run, host):
+        return [entry for entry in run.status()["learners"]
+                if entry["host"] == host and entry["id"] is not None and entry["state"] != "lost"]
+
+    def rounds_go_on(self, run):
+        before = run.status()["round"]
+        run.wait_for("rounds went on", lambda: run.status()["round"] > before + 4)
+
+    def test_a_rank_dies_and_a_link_is_cut(self):
+        run = self.start_on_hosts(sync__spares=2, sync__expel=4)
+        run.wait_until_training()
+        self.assertEqual({entry["host"] for entry in run.status()["learners"]}, set(HOSTS))
+
+        with self.subTest("a rank dies"):
+            victim = self.learners_on(run, "h2")[0]
+            run.kill(victim["pids"][0])
+            run.wait_for_rejoin(victim["id"], victim["incarnation"] + 1)
+        self.rounds_go_on(run)
+
+        with self.subTest("a link is cut for a moment"):
+            cut_off = self.learners_on(run, "h3")
+            self.assertTrue(cut_off)
+            losses = run.status()["losses"]
+            self.hosts.cut("h3")
+            run.wait_for("the learners beyond the cut were suspected", lambda: all(
+                run.learner(entry["id"])["state"] == "suspect" for entry in cut_off))
+            self.rounds_go_on(run)
+            self.hosts.mend("h3")
+            run.wait_for("they counted again", lambda: all(
+                run.is_active(entry["id"], entry["incarnation"]) for entry in cut_off))
+            self.assertEqual(run.status()["losses"], losses)
+
+        with self.subTest("a link stays cut"):
+            cut_off = self.learners_on(run, "h3")
+            self.hosts.cut("h3")
+            run.wait_for("a learner beyond the cut lives again on this side", lambda: any(
+                run.is_active(entry["id"], entry["incarnation"] + 1) for entry in cut_off))
+            self.rounds_go_on(run)
+        run.stop()
+        run.finish(TRY_AGAIN)
+
+    def test_a_host_is_lost(self):
+        run = self.start_on_hosts("--restarts", "1")
+        run.wait_for("a global checkpoint", lambda: list(run.out.glob("checkpoints/global-*.h5")))
+        run.wait_until_training()
+        self.rounds_go_on(run)
+        lost_at = time.monotonic()
+        self.hosts.lose("h3")
+        said = lambda pattern: re.search(pattern, run.log())
+        run.wait_for("the run was started again", lambda: said("starting it again from its newest checkpoint"))
+        last = max(row["round"] for row in run.metrics() if "round" in row)
+        newest = max(int(path.stem.split("-")[1]) for path in run.out.glob("checkpoints/global-*.h5"))
+        run.wait_for("the checkpoint was read", lambda: said(r"goes on from round (\d+)"))
+        self.assertTrue(said("host h3 does not answer; going on without it"), run.log_end())
+        first = int(said(r"goes on from round (\d+)")[1])
+        run.wait_for("all trained again", lambda: run.status()["round"] > last and run.all_active())
+        print(f"lost: {last - first} rounds of {last}; training again beyond them after "
+              f"{time.monotonic() - lost_at:.1f} s", file=sys.stderr)
+        self.assertEqual(first, newest)
+        self.assertLessEqual({entry["host"] for entry in run.status()["learners"]}, {"h1", "h2"})
+        run.stop()
+        run.finish(TRY_AGAIN)
+
+
+if __name__ == "__main__":
+    try:
+        HostsTest.hosts = network.Hosts(len(HOSTS))
+    except network.Unavailable as problem:
+        print(f"no hosts can be made here: {problem}")
+        sys.exit(SKIPPED)
+    unittest.main()
