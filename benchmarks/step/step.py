@@ -5,30 +5,38 @@
     python3 -m venv build/pytorch && build/pytorch/bin/pip install torch numpy
     build/pytorch/bin/python benchmarks/step/step.py build/release/benchmarks/step/bench_step
 
-The three run as processes that take turns, so that all see the same machine. Printed: the median tokens
+With --llmc FOLDER, where train_gpt2.c of github.com/karpathy/llm.c and its llmc/ lie, that trainer takes
+part too, built by its own Makefile's flags.
+
+They run as processes that take turns, so that all see the same machine. Printed: the median tokens
 a second over the turns, the median over turns of ours divided by the better of PyTorch's two, the share of
 the machine's peak (a 2048 x 2048 matrix product by our library in the same turn) and the peak memory that
 model and steps add to the process.
 """
 
 import argparse
+import os
 import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
+from operator import truediv
 
 SHAPES = {  # layers width heads context vocabulary batch
     "small": (4, 128, 4, 128, 256, 16),
     "larger": (6, 384, 6, 256, 256, 8),
 }
 TORCH_STEP = pathlib.Path(__file__).with_name("torch_step.py")
+LLMC_STEP = pathlib.Path(__file__).with_name("llmc_step.c")
 
 
 class Player:
-    def __init__(self, command, clock):
+    def __init__(self, command, clock, **environment):
         self.clock = clock
         self.process = subprocess.Popen(
-            [str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, **environment},
         )
 
     def ask(self, order):
@@ -53,7 +61,12 @@ def model_flops(layers, width, heads, context, vocabulary, batch):
     return batch * context * (6 * weights + attention)
 
 
-def measure(program, name, threads, turns, turn_seconds, clock):
+def build_llmc(folder, out):
+    flags = ["-Ofast", "-march=native", "-fopenmp", "-DOMP", "-DTESTING", "-w"]
+    subprocess.run(["gcc", *flags, f"-I{folder}", LLMC_STEP, "-lm", "-o", out], check=True)
+
+
+def measure(program, llmc, name, threads, turns, turn_seconds, clock):
     shape = SHAPES[name]
     tokens = shape[3] * shape[5]
     arguments = [*shape, threads]
@@ -63,6 +76,8 @@ def measure(program, name, threads, turns, turn_seconds, clock):
         "eager": Player([*torch, "eager", *arguments], clock),
         "compiled": Player([*torch, "compiled", *arguments], clock),
     }
+    if llmc:
+        players["llm.c"] = Player([llmc, *shape], clock, OMP_NUM_THREADS=str(threads))
     steps = {}
     for key, player in players.items():
         player.ask(2)
@@ -74,7 +89,8 @@ def measure(program, name, threads, turns, turn_seconds, clock):
         for key, player in players.items():
             rates[key].append(steps[key] * tokens / player.seconds(steps[key]))
         peaks.append(2 * 2048**3 / players["ours"].seconds("product"))
-    ratios = [ours / max(eager, compiled) for ours, eager, compiled in zip(*rates.values())]
+    torch_rates = map(max, zip(rates["eager"], rates["compiled"]))
+    ratios = [ours / torch for ours, torch in zip(rates["ours"], torch_rates)]
     flops = model_flops(*shape) / tokens
     shares = [rate * flops / peak for rate, peak in zip(rates["ours"], peaks)]
     for player in players.values():
@@ -86,7 +102,7 @@ def measure(program, name, threads, turns, turn_seconds, clock):
         + f" | {middle(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
         + f" | {100 * middle(shares):.0f} % of {middle(peaks) / 1e9:.0f} GFLOP/s | "
         + " | ".join(f"{memory[key]:.0f}" for key in players)
-        + " |",
+        + (f" | {middle(map(truediv, rates['ours'], rates['llm.c'])):.2f} |" if llmc else " |"),
         flush=True,
     )
 
@@ -97,6 +113,7 @@ def main():
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--turn-seconds", type=float, default=1.0)
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--llmc", help="llm.c's folder")
     parser.add_argument("--shapes", nargs="*", default=list(SHAPES))
     parser.add_argument(
         "--processor-time",
@@ -104,13 +121,20 @@ def main():
         help="seconds of processor time: for one thread on a machine that others use too",
     )
     arguments = parser.parse_args()
-    print("| model | threads | ours tokens/s | PyTorch eager | compiled | ratio to the better"
-          " | share of peak | ours MiB | eager | compiled |")  # fmt: skip
-    print("|" + "---|" * 10)
-    for name in arguments.shapes:
-        for threads in arguments.threads:
-            measure(arguments.program, name, threads, arguments.turns, arguments.turn_seconds,
-                    int(arguments.processor_time))  # fmt: skip
+    extra = ["llm.c"] if arguments.llmc else []
+    names = ["ours tokens/s", "PyTorch eager", "compiled", *extra]
+    print("| model | threads | " + " | ".join(names) + " | ratio to PyTorch's better | share of peak | "
+          + " | ".join(["ours MiB", "eager", "compiled", *extra])
+          + (" | ratio to llm.c |" if extra else " |"))  # fmt: skip
+    print("|" + "---|" * (8 + 3 * len(extra) + 2))
+    with tempfile.TemporaryDirectory() as scratch:
+        llmc = pathlib.Path(scratch) / "llmc_step" if extra else None
+        if llmc:
+            build_llmc(arguments.llmc, llmc)
+        for name in arguments.shapes:
+            for threads in arguments.threads:
+                measure(arguments.program, llmc, name, threads, arguments.turns,
+                        arguments.turn_seconds, int(arguments.processor_time))  # fmt: skip
 
 
 if __name__ == "__main__":

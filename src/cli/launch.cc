@@ -95,6 +95,7 @@ int run_launch(std::span<const std::string> arguments) {
   std::vector<std::string> passed;
   if (separator != arguments.end()) passed.assign(separator + 1, arguments.end());
 
+  if (std::ranges::count(passed, "--dry-run") > 0) return run_train(passed);
   LaunchOptions options;
   require_separator(own, separator != arguments.end());
   if (!read_arguments(kUsage, options_of(options), own)) return 0;

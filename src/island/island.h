@@ -35,6 +35,14 @@ class Island {
   // Replaces each element by its mean over the ranks; the same bits on every rank.
   void all_reduce_mean(std::span<float> values);
 
+  // Of `sent`, rank r gets the next sent_counts[r] elements; what rank r has for this one,
+  // received_counts[r] elements, stands in `received`, one rank after the other.
+  void all_to_all(std::span<const float> sent, std::span<const std::int64_t> sent_counts,
+                  std::span<float> received, std::span<const std::int64_t> received_counts);
+
+  // The same where every rank gets an equal part.
+  void all_to_all(std::span<const std::int64_t> sent, std::span<std::int64_t> received);
+
   // Ends this process like the collectives when another rank is known to be dead: for times in
   // which no collective is called, as in a spare's sleep. Local, cheap.
   void check_members();

@@ -17,15 +17,15 @@ std::int64_t head_rows(std::int64_t vocabulary, std::int64_t rows) {
 
 }  // namespace
 
-GptPlan::GptPlan(const config::Model& config)
+GptPlan::GptPlan(const config::Model& config, ExpertExchange* exchange)
     : token_table(plan.add("wte.weight", {config.vocabulary, config.width}, TensorRole::table)),
       position_table(plan.add("wpe.weight", {config.context, config.width}, TensorRole::table)),
-      trunk(plan, config, config.context, true) {}
+      trunk(plan, config, config.context, true, exchange) {}
 
-Gpt::Gpt(const config::Model& config, std::int64_t max_batch, int threads)
+Gpt::Gpt(const config::Model& config, std::int64_t max_batch, int threads, ExpertExchange* exchange)
     : config_(config),
       kernels_(kernels::make_cpu_kernels(threads)),
-      parts_(config),
+      parts_(config, exchange),
       storage_(*kernels_, parts_.plan, max_batch * config.context),
       head_rows_(head_rows(config.vocabulary, storage_.rows())),
       logits_(*kernels_, head_rows_ * config.vocabulary),

@@ -8,7 +8,7 @@ namespace archipelago::model {
 
 // The tensors and activations of a decoder, no memory yet.
 struct GptPlan {
-  explicit GptPlan(const config::Model& config);
+  explicit GptPlan(const config::Model& config, ExpertExchange* exchange = nullptr);
 
   Plan plan;
   Parameter token_table, position_table;
@@ -19,7 +19,7 @@ struct GptPlan {
 // the token table.
 class Gpt final : public Model {
  public:
-  Gpt(const config::Model& config, std::int64_t max_batch, int threads);
+  Gpt(const config::Model& config, std::int64_t max_batch, int threads, ExpertExchange* exchange);
 
   std::span<const TensorInfo> tensors() const override { return parts_.plan.tensors(); }
   std::span<float> parameters() override { return storage_.parameters(); }

@@ -79,15 +79,15 @@ std::int64_t image_positions(const config::Model& config) {
   return config.kind == "vit" ? patch_count(config) : 1;
 }
 
-std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch,
-                                  int threads) {
+std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch, int threads,
+                                  ExpertExchange* exchange) {
   check(config);
   if (max_batch < 1) {
     throw Error(ExitCode::configuration, "train.batch leaves no sequence for this rank");
   }
   if (config.kind == "vit") return std::make_unique<Vit>(config, max_batch, threads);
   if (config.kind == "linear") return std::make_unique<Linear>(config, max_batch, threads);
-  return std::make_unique<Gpt>(config, max_batch, threads);
+  return std::make_unique<Gpt>(config, max_batch, threads, exchange);
 }
 
 std::vector<TensorInfo> describe_tensors(const config::Model& config) {

@@ -97,10 +97,14 @@ bool is_image_model(const config::Model& config);
 // Positions of an image in such a model, which model.context must be: patches, or 1.
 std::int64_t image_positions(const config::Model& config);
 
+class ExpertExchange;
+
 // Makes the model that `config.kind` names, with vocabulary > 0, for up to `max_batch` sequences a
-// step on this rank and `threads` OpenMP threads. Throws Error(configuration) when a size does not
-// fit (width not a multiple of heads ...).
-std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch, int threads);
+// step on this rank and `threads` OpenMP threads. With an `exchange`, which must outlive the model,
+// its ranks divide the experts of a mixture among them: they then make every call together. Throws
+// Error(configuration) when a size does not fit (width not a multiple of heads ...).
+std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch, int threads,
+                                  ExpertExchange* exchange = nullptr);
 
 // The tensors of that model without making it.
 std::vector<TensorInfo> describe_tensors(const config::Model& config);

@@ -2,7 +2,7 @@
 
 namespace archipelago::model {
 
-Moe::Moe(Plan& plan, const std::string& prefix, const MoeShape& shape)
+Moe::Moe(Plan& plan, const std::string& prefix, const MoeShape& shape, ExpertExchange* exchange)
     : shape_(shape),
       norm_(plan, prefix + "ln_2", shape.width),
       router_(
@@ -20,6 +20,9 @@ Moe::Moe(Plan& plan, const std::string& prefix, const MoeShape& shape)
                         .in_bias = plan.add(name + "c_fc.bias", {H}, TensorRole::vector),
                         .out_weight = plan.add(name + "c_proj.weight", {H, C}, TensorRole::matrix),
                         .out_bias = plan.add(name + "c_proj.bias", {C}, TensorRole::vector)});
+  }
+  if (exchange != nullptr) {
+    parallel_ = std::make_unique<ExpertParallel>(*exchange, experts_, C, H);
   }
   plan.work(WorkArea::normed, C);
   // Backward: d_normed, and one expert's rows in, their gradient and that of its inner layer; the
@@ -60,7 +63,6 @@ void Moe::forward(kernels::Kernels& kernels, const Storage& storage, const float
                   std::int64_t batch) {
   const std::int64_t R = batch * shape_.positions;
   const std::int64_t C = shape_.width;
-  const std::int64_t H = shape_.inner;
   const std::int64_t E = shape_.experts;
   const std::int64_t K = shape_.experts_per_token;
   float* normed = storage.work(WorkArea::normed);
@@ -74,10 +76,25 @@ void Moe::forward(kernels::Kernels& kernels, const Storage& storage, const float
                         R, E, K);
   group_by_expert(gates, R);
 
-  float* rows_in = storage.work(WorkArea::wide);
-  float* act = rows_in + R * C;
   float* result = storage.activation(result_);
-  for (std::int64_t e = 0; e < E; ++e) {
+  experts_forward(kernels, storage, normed, result);
+  kernels.combine_forward(out, in, result, routes_.places.data(), gates, R, C, K);
+}
+
+void Moe::experts_forward(kernels::Kernels& kernels, const Storage& storage, const float* normed,
+                          float* result) {
+  const std::int64_t C = shape_.width;
+  const std::int64_t H = shape_.inner;
+  const auto places = static_cast<std::int64_t>(routes_.rows.size());
+  if (parallel_) {
+    if (sent_.size() < places * C) sent_ = kernels::Buffer(kernels, places * C);
+    kernels.gather_rows(sent_.data(), normed, routes_.rows.data(), nullptr, places, C);
+    parallel_->forward(kernels, storage, sent_.data(), routes_.first, result);
+    return;
+  }
+  float* rows_in = storage.work(WorkArea::wide);
+  float* act = rows_in + places / shape_.experts_per_token * C;
+  for (std::int64_t e = 0; e < shape_.experts; ++e) {
     const std::int64_t first = routes_.first[e];
     const std::int64_t count = routes_.first[e + 1] - first;
     if (count == 0) continue;
@@ -89,7 +106,25 @@ void Moe::forward(kernels::Kernels& kernels, const Storage& storage, const float
     kernels.linear_forward(result + first * C, act, storage.value(expert.out_weight),
                            storage.value(expert.out_bias), nullptr, count, H, C);
   }
-  kernels.combine_forward(out, in, result, routes_.places.data(), gates, R, C, K);
+}
+
+void Moe::experts_backward(kernels::Kernels& kernels, const Storage& storage, const float* normed,
+                           const float* d_out, float* d_normed, float* work) {
+  const std::int64_t C = shape_.width;
+  if (!parallel_) {
+    for (std::int64_t e = 0; e < shape_.experts; ++e) {
+      expert_backward(kernels, storage, e, normed, d_out, d_normed, work);
+    }
+    return;
+  }
+  const auto places = static_cast<std::int64_t>(routes_.rows.size());
+  kernels.gather_rows(sent_.data(), d_out, routes_.rows.data(), routes_.gates.data(), places, C);
+  parallel_->backward(kernels, storage, sent_.data(), sent_.data());
+  for (std::int64_t e = 0; e < shape_.experts; ++e) {
+    const std::int64_t first = routes_.first[e];
+    kernels.scatter_rows(d_normed, sent_.data() + first * C, routes_.rows.data() + first,
+                         routes_.first[e + 1] - first, C);
+  }
 }
 
 void Moe::expert_backward(kernels::Kernels& kernels, const Storage& storage, std::int64_t index,
@@ -146,9 +181,7 @@ void Moe::backward(kernels::Kernels& kernels, const Storage& storage, const floa
                  R);
   kernels.matmul(d_normed, d_logits, storage.value(router_), kernels::Transpose::right, false, R, C,
                  E);
-  for (std::int64_t e = 0; e < E; ++e) {
-    expert_backward(kernels, storage, e, normed, d_stream, d_normed, expert_work);
-  }
+  experts_backward(kernels, storage, normed, d_stream, d_normed, expert_work);
   norm_.backward(kernels, storage, d_stream, d_normed, in, R);
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "model/expert_parallel.h"
 #include "model/module.h"
 
 namespace archipelago::model {
@@ -20,11 +22,11 @@ struct MoeShape {
 // x + the gated sum of the experts that the router chooses for each position of layer_norm(x); each
 // expert is an Mlp's inside. No position is dropped, however many choose one expert. The
 // load-balancing and z losses, means over the batch's positions, are part of the gradients but not
-// of the model's loss.
+// of the model's loss. With an `exchange` its ranks divide the experts among them.
 class Moe final : public Module {
  public:
   // Tensors `prefix`ln_2.*, `prefix`mlp.router.weight and `prefix`mlp.experts.<e>.*.
-  Moe(Plan& plan, const std::string& prefix, const MoeShape& shape);
+  Moe(Plan& plan, const std::string& prefix, const MoeShape& shape, ExpertExchange* exchange);
 
   void forward(kernels::Kernels& kernels, const Storage& storage, const float* in, float* out,
                std::int64_t batch) override;
@@ -32,9 +34,6 @@ class Moe final : public Module {
                 std::int64_t batch) override;
 
  private:
-  struct Expert {
-    Parameter in_weight, in_bias, out_weight, out_bias;
-  };
   // Where a batch's rows go: each has experts_per_token places, an expert's places follow one
   // another.
   struct Routes {
@@ -49,6 +48,12 @@ class Moe final : public Module {
     void resize(std::int64_t count, std::int64_t experts);
   };
 
+  // result by place, of normed.
+  void experts_forward(kernels::Kernels& kernels, const Storage& storage, const float* normed,
+                       float* result);
+  // Adds to d_normed; `work` is room for 2C + H numbers a row.
+  void experts_backward(kernels::Kernels& kernels, const Storage& storage, const float* normed,
+                        const float* d_out, float* d_normed, float* work);
   void group_by_expert(const float* gates, std::int64_t rows);
   void expert_backward(kernels::Kernels& kernels, const Storage& storage, std::int64_t index,
                        const float* normed, const float* d_out, float* d_normed, float* work);
@@ -61,6 +66,8 @@ class Moe final : public Module {
   Activation inner_;  // by place; before the GELU in forward, after it once backward has been there
   Activation result_;  // by place, before the gates
   Routes routes_;
+  std::unique_ptr<ExpertParallel> parallel_;
+  kernels::Buffer sent_;  // by place; with an exchange
 };
 
 }  // namespace archipelago::model

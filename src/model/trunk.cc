@@ -11,20 +11,23 @@ namespace archipelago::model {
 namespace {
 
 std::unique_ptr<Module> make_feed_forward(Plan& plan, const std::string& prefix,
-                                          const config::Model& config, std::int64_t positions) {
+                                          const config::Model& config, std::int64_t positions,
+                                          ExpertExchange* exchange) {
   if (config.kind == "moe") {
     const std::int64_t inner = config.expert_width > 0 ? config.expert_width : 4 * config.width;
     return std::make_unique<Moe>(
         plan, prefix,
         MoeShape{positions, config.width, inner, config.experts, config.experts_per_token,
-                 config.balance_loss, config.router_z_loss});
+                 config.balance_loss, config.router_z_loss},
+        exchange);
   }
   return std::make_unique<Mlp>(plan, prefix, positions, config.width);
 }
 
 }  // namespace
 
-Trunk::Trunk(Plan& plan, const config::Model& config, std::int64_t positions, bool causal)
+Trunk::Trunk(Plan& plan, const config::Model& config, std::int64_t positions, bool causal,
+             ExpertExchange* exchange)
     : positions_(positions), width_(config.width), recompute_(config.recompute) {
   for (std::int64_t i = 0; i <= config.layers; ++i) streams_.push_back(plan.keep(width_));
   d_stream_ = plan.keep(width_);
@@ -38,7 +41,7 @@ Trunk::Trunk(Plan& plan, const config::Model& config, std::int64_t positions, bo
         plan, prefix, AttentionShape{positions, width_, config.heads, causal});
     block.middle = plan.keep(width_);
     block.middle_element = plan.parameters();
-    block.feed_forward = make_feed_forward(plan, prefix, config, positions);
+    block.feed_forward = make_feed_forward(plan, prefix, config, positions, exchange);
     blocks_.push_back(std::move(block));
   }
   plan.keep_from(plan.kept_per_row());

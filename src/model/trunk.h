@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "model/expert_parallel.h"
 #include "model/model.h"
 #include "model/module.h"
 
@@ -12,8 +13,10 @@ namespace archipelago::model {
 // and a final norm.
 class Trunk {
  public:
-  // Tensors h.<layer>.* and ln_f.*; the feed-forward halves are mixtures of experts for kind moe.
-  Trunk(Plan& plan, const config::Model& config, std::int64_t positions, bool causal);
+  // Tensors h.<layer>.* and ln_f.*; the feed-forward halves are mixtures of experts for kind moe,
+  // divided among the ranks of `exchange` unless that is null.
+  Trunk(Plan& plan, const config::Model& config, std::int64_t positions, bool causal,
+        ExpertExchange* exchange);
 
   // Where the caller puts the embedded batch[batch * T, C] before forward.
   float* input(const Storage& storage) const { return storage.activation(streams_.front()); }

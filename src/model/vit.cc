@@ -23,7 +23,7 @@ VitPlan::VitPlan(const config::Model& config)
       patch_bias(plan.add("patches.bias", {config.width}, TensorRole::vector)),
       position_table(
           plan.add("positions.weight", {patch_count(config), config.width}, TensorRole::table)),
-      trunk(plan, config, patch_count(config), false),
+      trunk(plan, config, patch_count(config), false, nullptr),
       head_weight(plan.add("head.weight", {config.width, config.vocabulary}, TensorRole::table)),
       head_bias(plan.add("head.bias", {config.vocabulary}, TensorRole::vector)),
       patches(plan.keep(patch_size(config))) {}

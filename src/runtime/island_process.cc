@@ -33,6 +33,7 @@ IslandProcess::IslandProcess(const Setup& setup, const data::Dataset& dataset,
       communication_(communication),
       memory_before_(resident_bytes()) {
   if (communication_ != nullptr) writer_ = std::make_unique<CheckpointWriter>();
+  if (island_.size() > 1) exchange_.emplace(island_);
 }
 
 IslandProcess::~IslandProcess() = default;
@@ -160,7 +161,7 @@ void IslandProcess::begin(const Plan& plan) {
   if (!state_ || state_->learner() != plan.learner) {
     state_.reset();
     state_ = std::make_unique<LearnerState>(setup_, dataset_, plan.learner, island_.rank(),
-                                            island_.size());
+                                            island_.size(), exchange_ ? &*exchange_ : nullptr);
   }
   state_->begin(plan.incarnation, plan.tokens, saved ? &*saved : nullptr);
   phase_ = link::Phase::playing;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "island/expert_exchange.h"
 #include "island/island.h"
 #include "runtime/checkpoint_writer.h"
 #include "runtime/communication.h"
@@ -74,7 +75,8 @@ class IslandProcess {
   Communication* communication_;
   std::int64_t memory_before_;  // resident bytes before the model was made
 
-  std::unique_ptr<LearnerState> state_;  // made with the first life
+  std::optional<island::ExpertExchange> exchange_;  // where the island has several ranks
+  std::unique_ptr<LearnerState> state_;             // made with the first life
   link::Phase phase_ = link::Phase::ready;
   bool paused_ = false;
 

@@ -21,7 +21,7 @@ std::unique_ptr<data::Dataset> open_own_data(const config::RunConfig& of_run,
 }  // namespace
 
 LearnerState::LearnerState(const Setup& setup, const data::Dataset& dataset, int learner, int rank,
-                           int ranks)
+                           int ranks, model::ExpertExchange* exchange)
     : setup_(setup),
       learner_(learner),
       config_(config::for_learner(setup.config, learner)),
@@ -32,7 +32,7 @@ LearnerState::LearnerState(const Setup& setup, const data::Dataset& dataset, int
       batch_tokens_(config_.train.batch * config_.model.context),
       part_batch_(config_.train.batch / ranks / config_.train.accumulate),
       first_sequence_(rank * (config_.train.batch / ranks)),
-      model_(model::make_model(config_.model, part_batch_, config_.train.threads)),
+      model_(model::make_model(config_.model, part_batch_, config_.train.threads, exchange)),
       optimizer_(model::make_optimizer(setup.tensors, config_.train)),
       held_(setup.fragments.size(), -1),
       steps_since_(setup.fragments.size(), 0),

@@ -24,9 +24,10 @@ class LearnerState {
  public:
   // `rank` of `ranks` of the island that plays `learner`: it trains on its share of each batch.
   // `dataset` is the run's; a learner with a data file of its own reads that here. Model and
-  // moments are made here; the parameters are undefined until begin() and receive(). Throws
-  // Error(bad_data).
-  LearnerState(const Setup& setup, const data::Dataset& dataset, int learner, int rank, int ranks);
+  // moments are made here; the parameters are undefined until begin() and receive(). `exchange`:
+  // that of the island's ranks, null where there is one. Throws Error(bad_data).
+  LearnerState(const Setup& setup, const data::Dataset& dataset, int learner, int rank, int ranks,
+               model::ExpertExchange* exchange = nullptr);
 
   // Starts a life of the learner: no fragment is held, data goes on where `tokens` says, the
   // moments are taken out of `saved`, which is of this model; zeros without, or where they are of

@@ -151,6 +151,22 @@ class Commands(unittest.TestCase):
             self.assertIn(option, command)
         self.assertFalse((self.folder / "run").exists())
 
+    def test_a_dry_run_tells_what_a_run_needs(self):
+        for command in (("train",), ("launch", "--")):
+            result = run(*command, "--dry-run", "--model.size", "124M", "--sync.fragments", "4",
+                         "--sync.interval", "8", "--train.batch", "1")
+            self.assertEqual(result.returncode, DONE, result.stderr)
+            # As Hugging Face counts gpt2; 4 bytes each are 474.7 MiB, an eighth of which a step.
+            self.assertIn("parameters 124,439,808; in 148 tensors and 4 fragments", result.stdout)
+            self.assertIn("parameters 474.7 MiB, gradients 474.7 MiB, moments 949.4 MiB",
+                          result.stdout)
+            self.assertIn("59.3 MiB a learner and inner step", result.stdout)
+            # Mean bits a second of an exchange for steps of a second.
+            self.assertIn("0.4978 Gbit/s a learner on average, 1.4933 Gbit/s at the syncer",
+                          result.stdout)
+        self.assert_refused(USAGE, ["--model.vocabulary"], "train", "--dry-run")
+        self.assert_refused(BAD_DATA, ["x.h5"], "train", "--dry-run", "--data.path", "x.h5")
+
     def test_output_that_cannot_be_written(self):
         with open("/dev/full", "w") as full:
             result = subprocess.run([PROGRAM, "--help"], stdout=full, stderr=subprocess.PIPE,

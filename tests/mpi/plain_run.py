@@ -101,6 +101,27 @@ class PlainRun(MpiTest):
     def test_islands_of_two_ranks(self):
         self.check_run(self.start(sync__ranks_per_learner=2, sync__learners=2, sync__spares=1))
 
+    def test_mixture_of_experts_divided_over_the_ranks_of_an_island(self):
+        self.check_run(self.start(model__kind="moe", model__experts=3, sync__ranks_per_learner=2,
+                                  sync__learners=2, sync__spares=1))
+
+    def test_a_learner_with_options_of_its_own(self):
+        run = self.start(learner__1__train__batch=8, learner__1__train__optimizer="sgd",
+                         learner__1__train__lr=0.05, sync__learners=2)
+        summary = run.finish(DONE)
+        self.assertEqual(run.status()["token_budget"],
+                         run.option("train.steps") * 3 * BATCH_TOKENS)
+        self.assertGreaterEqual(summary["tokens"], run.status()["token_budget"])
+        for row in run.metrics():
+            if "learner" in row:
+                own = BATCH_TOKENS * (1 + row["learner"])
+                self.assertEqual(row["step"], row["tokens"] // own)
+        again = self.start("--config", str(run.out / "config.ini"), out=self.folder / "again",
+                           data__path=None, ranks=run.world_size(),
+                           **{name.replace(".", "__"): None for name in job.TINY})
+        self.assertEqual(again.finish(DONE)["outcome"], "complete")
+        self.assertIn("[learner.1]\ntrain.batch = 8\n", (again.out / "config.ini").read_text())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -108,12 +108,12 @@ class LearnerStateTest : public testing::Test {
   // Trained through, and stopped after some steps, saved, and resumed by another process.
   void expect_resumed_is_uninterrupted(int learner) const {
     const Run run = make_run();
-    LearnerState through(run.setup, *run.dataset, learner, 0, 1);
+    LearnerState through(run.setup, *run.dataset, learner, 0, 1, nullptr);
     through.begin(0, 0, nullptr);
     receive(run, through, initial(run));
     train(through, 9);
 
-    LearnerState first(run.setup, *run.dataset, learner, 0, 1);
+    LearnerState first(run.setup, *run.dataset, learner, 0, 1, nullptr);
     first.begin(0, 0, nullptr);
     receive(run, first, initial(run));
     train(first, 4);
@@ -122,7 +122,7 @@ class LearnerStateTest : public testing::Test {
     ASSERT_TRUE(saved);
     const std::vector<float> parameters = saved->common.parameters;
 
-    LearnerState resumed(run.setup, *run.dataset, learner, 0, 1);
+    LearnerState resumed(run.setup, *run.dataset, learner, 0, 1, nullptr);
     resumed.begin(1, saved->tokens, &*saved);
     receive(run, resumed, parameters);
     resumed.set_run_tokens(4 * run.setup.step_tokens);
@@ -153,7 +153,7 @@ TEST_F(LearnerStateTest, PartsOfABatchAddUpToTheWholeStep) {
   for (const std::int64_t parts : {1, 2, 4}) {
     config_.train.accumulate = parts;
     const Run run = make_run();
-    LearnerState state(run.setup, *run.dataset, 0, 0, 1);
+    LearnerState state(run.setup, *run.dataset, 0, 0, 1, nullptr);
     state.begin(0, 0, nullptr);
     receive(run, state, initial(run));
     train(state, 3);
@@ -177,7 +177,7 @@ TEST_F(LearnerStateTest, EachLearnerHasItsOwnOptions) {
   EXPECT_EQ(shard_of(run.setup.config, 2).count, 1);
   std::vector<std::vector<float>> results;
   for (int learner = 0; learner < 3; ++learner) {
-    LearnerState state(run.setup, *run.dataset, learner, 0, 1);
+    LearnerState state(run.setup, *run.dataset, learner, 0, 1, nullptr);
     state.begin(0, 0, nullptr);
     receive(run, state, initial(run));
     train(state, 2);
@@ -192,7 +192,7 @@ TEST_F(LearnerStateTest, EachLearnerHasItsOwnOptions) {
 TEST_F(LearnerStateTest, MomentsOfAnotherOptimizerAreNotTaken) {
   config_.learners[1] = {{"train.optimizer", "sgd"}};
   const Run run = make_run();
-  LearnerState adam(run.setup, *run.dataset, 0, 0, 1);
+  LearnerState adam(run.setup, *run.dataset, 0, 0, 1, nullptr);
   adam.begin(0, 0, nullptr);
   receive(run, adam, initial(run));
   train(adam, 2);
@@ -200,10 +200,10 @@ TEST_F(LearnerStateTest, MomentsOfAnotherOptimizerAreNotTaken) {
   const auto arrays = adam.arrays();
   saved.adam_m.assign(arrays.adam_m.begin(), arrays.adam_m.end());
   saved.adam_v.assign(arrays.adam_v.begin(), arrays.adam_v.end());
-  LearnerState sgd(run.setup, *run.dataset, 1, 0, 1);
+  LearnerState sgd(run.setup, *run.dataset, 1, 0, 1, nullptr);
   sgd.begin(0, 0, &saved);
   for (const float moment : sgd.arrays().adam_m) EXPECT_EQ(moment, 0);
-  LearnerState other(run.setup, *run.dataset, 2, 0, 1);
+  LearnerState other(run.setup, *run.dataset, 2, 0, 1, nullptr);
   other.begin(0, 0, &saved);
   EXPECT_TRUE(std::ranges::equal(other.arrays().adam_m, arrays.adam_m));
 }
