@@ -57,7 +57,7 @@ std::vector<config::Option> options_of(Arguments& a) {
       config::flag("json", a.json, "print one JSON object"),
       config::verbatim_text("csv", a.csv, "FILE", "also write the table as CSV"),
       config::verbatim_text("chart", a.chart, "FILE.svg",
-                            "also draw goodput over the first swept option"),
+                            "also draw every quantity over the first swept option"),
       config::integer("threads", a.threads, 1, 1024, "runs at the same time"),
   };
   for (config::Option& option : simulate::scenario_options(a.scenario)) {
@@ -85,17 +85,27 @@ void show_progress(int done, int all) {
             << done << "/" << all << (done == all ? "\n" : "") << std::flush;
 }
 
+void show_candidate(const simulate::Candidate& best) {
+  const auto& scenario = best.scenario;
+  std::cerr << "M " << scenario.sync.learners << ", H " << scenario.sync.interval << ", P "
+            << scenario.sync.fragments << ", K " << scenario.sync.quorum << ", tau "
+            << scenario.sync.overlap << ", " << scenario.model.bits << " bits: " << 100 * best.value
+            << " %\n";
+}
+
 int predict_run(const Arguments& arguments) {
   const simulate::ObservedRun observed = simulate::observe_run(arguments.from);
-  const simulate::Outcome predicted = simulate::predict(observed);
+  const simulate::RunOutcome predicted = simulate::run_again(observed.recorded);
   std::cout << (arguments.json ? simulate::comparison_json(observed, predicted) + "\n"
-                               : simulate::comparison_text(observed.outcome, predicted));
+                               : simulate::comparison_text(observed, predicted));
   return 0;
 }
 
 int recommend(const Arguments& arguments) {
+  std::function<void(const simulate::Candidate&)> progress;
+  if (isatty(STDERR_FILENO) != 0) progress = show_candidate;
   const auto recommendation = simulate::optimize(arguments.scenario, arguments.learning,
-                                                 static_cast<int>(arguments.threads));
+                                                 static_cast<int>(arguments.threads), progress);
   std::cout << (arguments.json
                     ? simulate::recommendation_json(recommendation, arguments.budget) + "\n"
                     : simulate::recommendation_text(recommendation, arguments.budget));

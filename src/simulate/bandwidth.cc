@@ -23,6 +23,7 @@ Exchange exchange_of(const Scenario& scenario, Method method) {
   exchange.fragments = static_cast<double>(scenario.sync.fragments);
   exchange.overlap = scenario.sync.overlap;
   exchange.buckets = scenario.model.layers;
+  exchange.latency = slowest_link(scenario).latency;
   return exchange;
 }
 

@@ -1,14 +1,15 @@
 #include "simulate/calibrate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iomanip>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
 #include "core/error.h"
-#include "simulate/decoupled.h"
 #include "sync/machine.h"
 #include "sync/tape.h"
 
@@ -17,196 +18,195 @@ namespace {
 
 double seconds(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
 
-double mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value / static_cast<double>(values.size());
-  return sum;
-}
-
-// Follows a tape and notes what a simulation of the run needs to know.
+// Follows a tape and notes what befell the run.
 class Observer {
  public:
   explicit Observer(const sync::TapeStart& start)
-      : settings_(start.settings),
-        machine_(start.settings, start.restored),
+      : machine_(start.settings, start.restored),
         rounds_before_(start.restored.round),
-        tokens_before_(machine_.total_tokens()),
-        learners_(start.settings.learners) {}
-
-  void take(const sync::TapeEntry& entry) {
-    const std::vector<sync::LearnerView> before = machine_.learners();
-    const std::optional<Nanoseconds> wakeup = machine_.next_wakeup();
-    if (wakeup && std::holds_alternative<sync::Tick>(entry.event)) {
-      tick_delays_.push_back(std::max(seconds(entry.time - *wakeup), 0.0));
-    }
-    actions_.clear();
-    machine_.handle(entry.time, entry.event, actions_);
-    last_ = entry.time;
-    if (const auto* report = std::get_if<sync::Report>(&entry.event)) note_report(*report);
-    if (const auto* delivery = std::get_if<sync::Delivery>(&entry.event)) note_delivery(*delivery);
-    if (const auto* merged = std::get_if<sync::Merged>(&entry.event)) {
-      merge_seconds_.push_back(merged->seconds);
-    }
-    if (const auto* lost = std::get_if<sync::IslandLost>(&entry.event)) {
-      for (std::size_t learner = 0; learner < before.size(); ++learner) {
-        if (before[learner].island == lost->island) note_death(static_cast<int>(learner));
-      }
-    }
-    for (const sync::Action& action : actions_) note_action(action);
+        tokens_before_(machine_.total_tokens()) {
+    recorded_.start = start;
   }
 
-  ObservedRun result() const {
-    if (!first_active_) throw Error(ExitCode::bad_data, "no learner ever trained in it");
+  void take(const sync::TapeEntry& entry) {
+    now_ = entry.time;
+    if (std::holds_alternative<sync::Tick>(entry.event)) note_tick();
+    std::visit([&](const auto& event) { note(event); }, entry.event);
+    actions_.clear();
+    machine_.handle(now_, entry.event, actions_);
+    for (const sync::Action& action : actions_) note_action(action);
+    note_active();
+  }
+
+  ObservedRun result() {
+    if (outcome_.begin == 0) throw Error(ExitCode::bad_data, "no learner ever trained in it");
     ObservedRun run;
-    const double duration = std::max(seconds(last_ - *first_active_), 1e-3);
-    fill_scenario(run.scenario, duration);
-    for (const LearnerNotes& notes : learners_) run.sites.push_back(site_of(notes));
-    fill_outcome(run.outcome, duration);
+    for (RecordedLearner& learner : recorded_.learners) {
+      learner.responses.sort();
+      learner.installs.sort();
+    }
+    recorded_.merges.sort();
+    recorded_.end = now_;
+    recorded_.finished = machine_.finished();
+    outcome_.end = now_;
+    outcome_.tokens = machine_.total_tokens() - tokens_before_;
+    outcome_.rounds = machine_.rounds() - rounds_before_;
+    outcome_.losses = machine_.losses();
+    outcome_.contributions.resize(recorded_.learners.size());
+    run.tokens_per_second = rate();
+    run.recorded = std::move(recorded_);
+    run.outcome = outcome_;
     return run;
   }
 
  private:
-  struct LearnerNotes {
-    std::optional<std::pair<Nanoseconds, std::int64_t>> last_report;  // time, step; of this life
-    Nanoseconds last_tokens_time = 0;
-    std::int64_t last_tokens = -1;
-    std::vector<Stretch> stretches;
-    double contributions = 0;
-  };
+  using Key = std::tuple<int, int, std::int64_t>;  // learner, incarnation, round
 
-  void note_report(const sync::Report& report) {
-    if (report.learner >= static_cast<int>(learners_.size())) return;
-    const sync::LearnerView& view = machine_.learners()[report.learner];
-    if (view.incarnation != report.incarnation) return;
-    if (!first_active_ && view.state == sync::LearnerState::active) first_active_ = last_;
-    LearnerNotes& notes = learners_[report.learner];
-    if (report.tokens != notes.last_tokens) {
-      notes.last_tokens = report.tokens;
-      notes.last_tokens_time = last_;
+  RecordedLearner& learner(int id) {
+    if (id >= std::ssize(recorded_.learners)) recorded_.learners.resize(id + 1);
+    return recorded_.learners[id];
+  }
+
+  // The learner's present life; null where the event is of another.
+  RecordedLife* life(int id, int incarnation) {
+    if (id < 0 || id >= std::ssize(machine_.learners())) return nullptr;
+    if (machine_.learners()[id].incarnation != incarnation || learner(id).lives.empty()) {
+      return nullptr;
     }
-    if (notes.last_report && report.step > notes.last_report->second) {
-      const std::int64_t steps = report.step - notes.last_report->second;
-      Stretch stretch;
-      stretch.begin = notes.last_report->first;
-      stretch.step = std::max<Nanoseconds>((last_ - stretch.begin) / steps, 1);
-      stretch.end = stretch.begin + steps * stretch.step;
-      stretch.step_tokens = settings_.batch_tokens;
-      stretch.reported = report.step_seconds;
-      notes.stretches.push_back(stretch);
+    return &learner(id).lives.back();
+  }
+
+  void note_tick() {
+    const std::optional<Nanoseconds> wakeup = machine_.next_wakeup();
+    if (wakeup) recorded_.ticks.add(*wakeup, std::max<Nanoseconds>(now_ - *wakeup, 0));
+  }
+
+  void note(const sync::Report& report) {
+    RecordedLife* const present = life(report.learner, report.incarnation);
+    if (present == nullptr) return;
+    present->reports.push_back({now_, report.tokens, report.step_seconds, report.loss});
+    std::erase_if(published_, [&](const Published& waiting) {
+      if (waiting.learner != report.learner) return false;
+      if (report.held.at(waiting.fragment) < waiting.version) return false;
+      learner(report.learner).installs.add(waiting.time, now_ - waiting.time);
+      return true;
+    });
+    // A learner that has the round's result forgets the ask. It would have answered a step later.
+    const auto step = static_cast<Nanoseconds>(1e9 * report.step_seconds);
+    std::erase_if(asked_, [&](const auto& entry) {
+      const auto& [key, asked] = entry;
+      if (std::get<0>(key) != report.learner) return false;
+      if (report.held.at(asked.fragment) <= asked.version) return false;
+      learner(report.learner).responses.add(asked.time, {now_ - asked.time + step, 1});
+      return true;
+    });
+  }
+
+  void note(const sync::Delivery& delivery) {
+    const auto asked = asked_.extract({delivery.learner, delivery.incarnation, delivery.round});
+    if (asked.empty()) return;
+    Response response{now_ - asked.mapped().time, 1};
+    if (std::isfinite(delivery.norm)) {
+      response.norm =
+          delivery.norm / static_cast<double>(std::max<std::int64_t>(delivery.steps, 1));
     }
-    if (!notes.last_report || report.step > notes.last_report->second) {
-      notes.last_report = {last_, report.step};
+    learner(delivery.learner).responses.add(asked.mapped().time, response);
+  }
+
+  void note(const sync::Merged& merged) {
+    const auto begun = merging_.extract(merged.round);
+    if (!begun.empty()) recorded_.merges.add(begun.mapped(), now_ - begun.mapped());
+  }
+
+  void note(const sync::IslandLost& lost) {
+    const auto& views = machine_.learners();
+    for (int id = 0; id < std::ssize(views); ++id) {
+      const bool plays = views[id].island == lost.island &&
+                         views[id].state != sync::LearnerState::lost && !learner(id).lives.empty();
+      if (plays) learner(id).lives.back().lost = now_;
     }
   }
 
-  void note_delivery(const sync::Delivery& delivery) {
-    if (delivery.learner >= static_cast<int>(learners_.size())) return;
-    const LearnerNotes& notes = learners_[delivery.learner];
-    if (delivery.at_tokens == notes.last_tokens) {
-      delays_.push_back(seconds(last_ - notes.last_tokens_time));
-    }
-  }
-
-  void note_death(int learner) {
-    if (learner >= static_cast<int>(learners_.size())) return;
-    LearnerNotes& notes = learners_[learner];
-    notes.last_report.reset();
-    if (!notes.stretches.empty()) notes.stretches.back().dies = true;
-  }
+  void note(const sync::StopRequested& stop) { recorded_.requests.emplace_back(now_, stop); }
+  void note(const sync::ScaleRequested& scale) { recorded_.requests.emplace_back(now_, scale); }
+  template <typename Other>
+  void note(const Other&) {}
 
   void note_action(const sync::Action& action) {
-    if (const auto* merge = std::get_if<sync::Merge>(&action)) {
-      ++merges_;
+    if (const auto* assign = std::get_if<sync::Assign>(&action)) {
+      RecordedLife& begun = learner(assign->learner).lives.emplace_back();
+      begun.assigned = now_;
+      begun.first_tokens = assign->tokens;
+      std::erase_if(published_,
+                    [&](const Published& waiting) { return waiting.learner == assign->learner; });
+    } else if (const auto* ask = std::get_if<sync::Ask>(&action)) {
+      asked_.try_emplace({ask->learner, ask->incarnation, ask->round},
+                         Asked{now_, ask->fragment, machine_.versions()[ask->fragment]});
+    } else if (const auto* merge = std::get_if<sync::Merge>(&action)) {
+      merging_[merge->round] = now_;
+      ++outcome_.merges;
       for (const sync::Contribution& part : merge->contributions) {
-        if (part.learner < static_cast<int>(learners_.size())) {
-          learners_[part.learner].contributions += 1;
+        if (part.learner >= std::ssize(outcome_.contributions)) {
+          outcome_.contributions.resize(part.learner + 1);
         }
-        ++contributions_;
+        ++outcome_.contributions[part.learner];
+      }
+    } else if (const auto* publish = std::get_if<sync::Publish>(&action)) {
+      for (int id = 0; id < std::ssize(machine_.learners()); ++id) {
+        if (machine_.learners()[id].state != sync::LearnerState::active) continue;
+        published_.push_back({id, publish->fragment, publish->version, now_});
       }
     }
-    if (const auto* expel = std::get_if<sync::Expel>(&action)) note_death(expel->learner);
   }
 
-  // Times from the first active learner on.
-  Site site_of(const LearnerNotes& notes) const {
-    std::vector<Stretch> stretches;
-    for (Stretch stretch : notes.stretches) {
-      stretch.begin -= *first_active_;
-      stretch.end -= *first_active_;
-      if (stretch.begin >= 0) stretches.push_back(stretch);
+  void note_active() {
+    const auto& views = machine_.learners();
+    for (int id = 0; id < std::ssize(views); ++id) {
+      if (views[id].state != sync::LearnerState::active || learner(id).lives.empty()) continue;
+      RecordedLife& present = learner(id).lives.back();
+      if (present.active == 0) present.active = now_;
+      if (outcome_.begin == 0) outcome_.begin = now_;
     }
-    if (stretches.empty()) {
-      throw Error(ExitCode::bad_data, "a learner did not step in it");
-    }
-    return Site(std::move(stretches));
   }
 
-  void fill_scenario(Scenario& scenario, double duration) const {
-    double rate = 0;  // steps a second of all learners
-    for (const LearnerNotes& notes : learners_) {
+  // Tokens a second of all learners while they live.
+  double rate() const {
+    double sum = 0;
+    for (const RecordedLearner& each : recorded_.learners) {
       double time = 0;
-      double steps = 0;
-      for (const Stretch& stretch : notes.stretches) {
-        time += seconds(stretch.end - stretch.begin);
-        steps += static_cast<double>((stretch.end - stretch.begin) / stretch.step);
+      double tokens = 0;
+      for (const RecordedLife& one : each.lives) {
+        if (one.reports.empty()) continue;
+        time += seconds(one.reports.back().time - one.reports.front().time);
+        tokens += static_cast<double>(one.reports.back().tokens - one.reports.front().tokens);
       }
-      if (time > 0) rate += steps / time;
+      if (time > 0) sum += tokens / time;
     }
-    const auto learners = static_cast<double>(settings_.learners);
-    scenario.cluster.chips = learners;
-    scenario.cluster.slice = 1;
-    scenario.train.days = duration / 86400;
-    scenario.train.step_seconds = learners / std::max(rate, 1e-9);
-    scenario.train.batch_tokens = static_cast<double>(settings_.batch_tokens) * learners;
-    scenario.restart.join = 0;  // the sites tell when a new life's first step ends
-    // A delivery comes so long after the report of its step.
-    scenario.link.latency = 0;
-    scenario.model.parameters = 1e6;
-    const double delay = mean(delays_);
-    const double bits = scenario.model.parameters * scenario.model.bits / settings_.fragments;
-    scenario.link.gbps = delay > 0 ? bits / delay * 1e-9 : 0;
-    scenario.sync.learners = settings_.learners;
-    scenario.sync.interval = settings_.interval;
-    scenario.sync.fragments = settings_.fragments;
-    scenario.sync.overlap = settings_.overlap;
-    scenario.sync.quorum = std::min(settings_.quorum, settings_.learners);
-    scenario.sync.grace = settings_.grace;
-    scenario.sync.suspect = seconds(settings_.suspect_after);
-    scenario.sync.expel = seconds(settings_.expel_after);
-    scenario.sync.spares = 0;
-    scenario.sync.merge_seconds = mean(merge_seconds_);
-    scenario.sync.tick_delay = mean(tick_delays_);
-    scenario.methods = name_of(Method::decoupled);
-    scenario.seeds = 1;
+    return sum;
   }
 
-  void fill_outcome(Outcome& outcome, double duration) const {
-    Scenario scenario;
-    fill_scenario(scenario, duration);
-    const auto tokens = static_cast<double>(machine_.total_tokens() - tokens_before_);
-    outcome.goodput =
-        tokens / (scenario.train.batch_tokens / scenario.train.step_seconds * duration);
-    outcome.rounds = static_cast<double>(machine_.rounds() - rounds_before_);
-    outcome.losses = machine_.losses();
-    outcome.contributors = merges_ > 0 ? contributions_ / merges_ : 0;
-    for (const LearnerNotes& notes : learners_) {
-      outcome.contributions.push_back(notes.contributions);
-    }
-  }
+  struct Asked {
+    Nanoseconds time;
+    int fragment;
+    std::int32_t version;  // then
+  };
+  struct Published {
+    int learner;
+    int fragment;
+    std::int32_t version;
+    Nanoseconds time;
+  };
 
-  sync::Settings settings_;
   sync::Machine machine_;
   std::int64_t rounds_before_;
   std::int64_t tokens_before_;
-  std::vector<LearnerNotes> learners_;
-  std::vector<double> delays_;
-  std::vector<double> tick_delays_;
-  std::vector<double> merge_seconds_;
+  Recorded recorded_;
+  RunOutcome outcome_;
+  std::map<Key, Asked> asked_;  // and neither answered nor forgotten
+  std::map<std::int64_t, Nanoseconds> merging_;
+  std::vector<Published> published_;  // and not held yet
   std::vector<sync::Action> actions_;
-  std::optional<Nanoseconds> first_active_;
-  Nanoseconds last_ = 0;
-  double merges_ = 0;
-  double contributions_ = 0;
+  Nanoseconds now_ = 0;
 };
 
 }  // namespace
@@ -234,9 +234,22 @@ ObservedRun observe_run(const std::string& run) {
   }
 }
 
-Outcome predict(const ObservedRun& run) { return simulate_decoupled(run.scenario, run.sites); }
+double goodput_of(const ObservedRun& run, const RunOutcome& outcome) {
+  const double time = std::max(seconds(outcome.end - outcome.begin), 1e-3);
+  return static_cast<double>(outcome.tokens) / std::max(run.tokens_per_second * time, 1e-9);
+}
 
-std::string comparison_text(const Outcome& observed, const Outcome& predicted) {
+namespace {
+
+double contributors_of(const RunOutcome& outcome) {
+  double sum = 0;
+  for (const std::int64_t count : outcome.contributions) sum += static_cast<double>(count);
+  return outcome.merges > 0 ? sum / static_cast<double>(outcome.merges) : 0;
+}
+
+}  // namespace
+
+std::string comparison_text(const ObservedRun& run, const RunOutcome& predicted) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(3) << std::setw(24) << "" << std::setw(12) << "observed"
       << std::setw(12) << "predicted" << std::setw(12) << "difference"
@@ -246,30 +259,29 @@ std::string comparison_text(const Outcome& observed, const Outcome& predicted) {
         << std::setw(12) << simulated << std::setw(10)
         << (real == 0 ? 0 : 100 * (simulated / real - 1)) << " %\n";
   };
-  row("goodput", observed.goodput, predicted.goodput);
-  row("rounds", observed.rounds, predicted.rounds);
-  row("contributors a merge", observed.contributors, predicted.contributors);
-  const std::size_t learners =
-      std::min(observed.contributions.size(), predicted.contributions.size());
-  for (std::size_t i = 0; i < learners; ++i) {
-    row("contributions of " + std::to_string(i), observed.contributions[i],
-        predicted.contributions[i]);
+  const RunOutcome& observed = run.outcome;
+  row("goodput", goodput_of(run, observed), goodput_of(run, predicted));
+  row("seconds", seconds(observed.end - observed.begin), seconds(predicted.end - predicted.begin));
+  row("rounds", static_cast<double>(observed.rounds), static_cast<double>(predicted.rounds));
+  row("contributors a merge", contributors_of(observed), contributors_of(predicted));
+  for (std::size_t i = 0; i < observed.contributions.size(); ++i) {
+    row("contributions of " + std::to_string(i), static_cast<double>(observed.contributions[i]),
+        static_cast<double>(predicted.contributions.at(i)));
   }
   return out.str();
 }
 
-std::string comparison_json(const ObservedRun& observed, const Outcome& predicted) {
-  const auto object = [](const Outcome& outcome) {
-    return nlohmann::ordered_json{{"goodput", outcome.goodput},
+std::string comparison_json(const ObservedRun& run, const RunOutcome& predicted) {
+  const auto object = [&](const RunOutcome& outcome) {
+    return nlohmann::ordered_json{{"goodput", goodput_of(run, outcome)},
+                                  {"seconds", seconds(outcome.end - outcome.begin)},
+                                  {"tokens", outcome.tokens},
                                   {"rounds", outcome.rounds},
-                                  {"contributors", outcome.contributors},
+                                  {"contributors", contributors_of(outcome)},
                                   {"losses", outcome.losses},
                                   {"contributions", outcome.contributions}};
   };
-  Scenario scenario = observed.scenario;
-  return nlohmann::ordered_json{{"scenario", config::to_map(scenario_options(scenario))},
-                                {"observed", object(observed.outcome)},
-                                {"predicted", object(predicted)}}
+  return nlohmann::ordered_json{{"observed", object(run.outcome)}, {"predicted", object(predicted)}}
       .dump(2);
 }
 

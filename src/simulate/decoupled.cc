@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <queue>
 
+#include "simulate/event_queue.h"
+#include "simulate/site.h"
 #include "simulate/summary.h"
 #include "sync/machine.h"
 
@@ -43,19 +44,12 @@ class Driver {
  private:
   struct Item {
     enum class Kind { report, delivery, merged, ready, lost };
-    Nanoseconds time;
-    std::uint64_t sequence;
     Kind kind;
     int number;  // learner, or island
     int incarnation;
     Nanoseconds at;  // of a report: the end of the step it tells of
     sync::Delivery delivery;
-    bool operator>(const Item& other) const {
-      return time != other.time ? time > other.time : sequence > other.sequence;
-    }
   };
-
-  void push(Item item);
   void happen(const Item& item);
   void tell(const sync::Event& event);
   void carry_out();
@@ -78,17 +72,15 @@ class Driver {
   Random random_;
   std::vector<Site> first_sites_;  // the learners', as they were given
   std::vector<Site> sites_;
+  std::vector<SiteLink> links_;  // of sites
   std::vector<int> island_of_site_;
   std::vector<int> site_of_island_;
   std::vector<Player> players_;
-  std::priority_queue<Item, std::vector<Item>, std::greater<>> queue_;
-  std::uint64_t sequence_ = 0;
+  EventQueue<Item> queue_;
   Nanoseconds now_ = 0;
   Nanoseconds end_;
-  Nanoseconds latency_;
   Nanoseconds tick_delay_;
-  Nanoseconds fragment_time_ = 0;  // on a link
-  sync::Event report_event_;       // reused, with its memory
+  sync::Event report_event_;  // reused, with its memory
   std::vector<sync::Action> actions_;
   std::int64_t merges_ = 0;
   std::int64_t contributions_ = 0;
@@ -123,7 +115,6 @@ Driver::Driver(const Scenario& scenario, std::vector<Site> sites, std::uint64_t 
       machine_(settings_),
       random_(mix_bits(seed ^ 0x51717ULL)),
       end_(to_nanoseconds(scenario.train.days * 86400)),
-      latency_(to_nanoseconds(scenario.link.latency)),
       tick_delay_(to_nanoseconds(scenario.sync.tick_delay)) {
   const int learners = settings_.learners;
   sites_ = std::move(sites);
@@ -131,37 +122,26 @@ Driver::Driver(const Scenario& scenario, std::vector<Site> sites, std::uint64_t 
   for (int number = 0; number < static_cast<int>(sites_.size()); ++number) {
     island_of_site_.push_back(number);
     site_of_island_.push_back(number);
-    push({0, 0, Item::Kind::ready, number, 0, 0, {}});
+    links_.push_back(site_link(scenario, number % learners));
+    queue_.push(0, {Item::Kind::ready, number, 0, 0, {}});
     plan_death(number);
   }
   players_.resize(learners);
-  if (scenario.link.gbps > 0) {
-    const double bits =
-        scenario.model.parameters * scenario.model.bits / static_cast<double>(settings_.fragments);
-    fragment_time_ = to_nanoseconds(bits / (scenario.link.gbps * 1e9));
-  }
   report_event_ = sync::Report{};
-}
-
-void Driver::push(Item item) {
-  item.sequence = sequence_++;
-  queue_.push(std::move(item));
 }
 
 Outcome Driver::run() {
   while (true) {
     std::optional<Nanoseconds> wakeup = machine_.next_wakeup();
     if (wakeup) *wakeup += tick_delay_;
-    const bool tick = wakeup && (queue_.empty() || *wakeup < queue_.top().time);
-    const Nanoseconds next = tick ? std::max(*wakeup, now_) : queue_.top().time;
+    const bool tick = wakeup && (queue_.empty() || *wakeup < queue_.next_time());
+    const Nanoseconds next = tick ? std::max(*wakeup, now_) : queue_.next_time();
     if (next > end_) break;
     now_ = next;
     if (tick) {
       tell(sync::Tick{});
     } else {
-      const Item item = queue_.top();
-      queue_.pop();
-      happen(item);
+      happen(queue_.pop());
     }
   }
   return outcome();
@@ -188,7 +168,7 @@ void Driver::happen(const Item& item) {
       island_of_site_[site] = static_cast<int>(site_of_island_.size());
       site_of_island_.push_back(site);
       const Nanoseconds back = sites_[site].stretch_after(now_).begin;
-      push({back, 0, Item::Kind::ready, island_of_site_[site], 0, 0, {}});
+      queue_.push(back, {Item::Kind::ready, island_of_site_[site], 0, 0, {}});
       plan_death(site);
       tell(sync::IslandLost{island, "failed"});
       break;
@@ -199,7 +179,7 @@ void Driver::happen(const Item& item) {
 // Plans the loss of the site's island.
 void Driver::plan_death(int site) {
   const Nanoseconds death = sites_[site].next_death(now_, end_);
-  if (death <= end_) push({death, 0, Item::Kind::lost, site, 0, 0, {}});
+  if (death <= end_) queue_.push(death, {Item::Kind::lost, site, 0, 0, {}});
 }
 
 void Driver::tell(const sync::Event& event) {
@@ -221,8 +201,9 @@ void Driver::do_action(const sync::Action& action) {
   } else if (const auto* expelled = std::get_if<sync::Expel>(&action)) {
     // It hears of it when it is back from its stall.
     const int site = site_of_island_[expelled->island];
-    const Nanoseconds back = std::max(sites_[site].stretch_after(now_).begin, now_) + latency_;
-    push({back, 0, Item::Kind::ready, expelled->island, 0, 0, {}});
+    const Nanoseconds back =
+        std::max(sites_[site].stretch_after(now_).begin, now_) + links_[site].latency;
+    queue_.push(back, {Item::Kind::ready, expelled->island, 0, 0, {}});
   }
 }
 
@@ -233,7 +214,8 @@ void Driver::assign(const sync::Assign& action) {
   player.incarnation = action.incarnation;
   player.first_tokens = action.tokens;
   player.up_free = player.down_free = now_;
-  const Nanoseconds begin = now_ + latency_ + settings_.fragments * fragment_time_ +
+  const SiteLink& link = links_[player.site];
+  const Nanoseconds begin = now_ + link.latency + settings_.fragments * link.fragment_time +
                             (again ? to_nanoseconds(scenario_.restart.join) : 0);
   const Boundary done = sites_[player.site].done_by(begin);
   player.site_tokens = done.tokens;
@@ -263,7 +245,8 @@ void Driver::schedule_report(int learner, Nanoseconds after, bool at_once) {
       at = std::min(std::max(at, after + steps * stretch.step), site.last_boundary(stretch));
     }
   }
-  push({at + latency_, 0, Item::Kind::report, learner, player.incarnation, at, {}});
+  queue_.push(at + links_[player.site].latency,
+              {Item::Kind::report, learner, player.incarnation, at, {}});
 }
 
 void Driver::report(const Item& item) {
@@ -277,8 +260,7 @@ void Driver::report(const Item& item) {
   event.tokens = player.first_tokens + done.tokens - player.site_tokens;
   event.step = event.tokens / settings_.batch_tokens;
   const Stretch& stretch = site.stretch_after(item.at - 1);
-  event.step_seconds =
-      stretch.reported > 0 ? stretch.reported : static_cast<double>(stretch.step) * 1e-9;
+  event.step_seconds = static_cast<double>(stretch.step) * 1e-9;
   event.loss = 0;
   event.held.resize(settings_.fragments);
   for (int p = 0; p < settings_.fragments; ++p) {
@@ -292,17 +274,16 @@ void Driver::report(const Item& item) {
 // Steps' ends scatter; only what is sent at one shows it.
 Nanoseconds Driver::jitter(Site& site, Nanoseconds time) {
   if (scenario_.train.jitter == 0) return 0;
-  double normal = -6;  // the sum of twelve uniform numbers: nearly normal, and portable
-  for (int i = 0; i < 12; ++i) normal += random_.uniform();
-  return to_nanoseconds(std::abs(normal) * scenario_.train.jitter *
+  return to_nanoseconds(std::abs(portable_normal(random_)) * scenario_.train.jitter *
                         static_cast<double>(site.stretch_after(time - 1).step) * 1e-9);
 }
 
 void Driver::ask(const sync::Ask& action) {
   Player& player = players_[action.learner];
   Site& site = sites_[player.site];
+  const SiteLink& link = links_[player.site];
   Copy& copy = player.copies[action.fragment];
-  std::optional<Boundary> end = site.boundary_after(now_ + latency_);
+  std::optional<Boundary> end = site.boundary_after(now_ + link.latency);
   if (end && copy.next_time <= end->time) {
     copy.version = copy.next_version;
     copy.steps = copy.next_steps;
@@ -312,11 +293,11 @@ void Driver::ask(const sync::Ask& action) {
   }
   if (!end) return;
   const Nanoseconds sent =
-      std::max(end->time + jitter(site, end->time), player.up_free) + fragment_time_;
+      std::max(end->time + jitter(site, end->time), player.up_free) + link.fragment_time;
   player.up_free = sent;
   ++transfers_;
   player.given[action.fragment] = end->steps - copy.steps;
-  Item item{sent + latency_, 0, Item::Kind::delivery, action.learner, action.incarnation, 0, {}};
+  Item item{Item::Kind::delivery, action.learner, action.incarnation, 0, {}};
   item.delivery = {action.learner,
                    action.incarnation,
                    action.round,
@@ -326,7 +307,7 @@ void Driver::ask(const sync::Ask& action) {
                    end->tokens - copy.tokens,
                    player.first_tokens + end->tokens - player.site_tokens,
                    1};
-  push(item);
+  queue_.push(sent + link.latency, item);
 }
 
 void Driver::merge(const sync::Merge& action) {
@@ -337,20 +318,20 @@ void Driver::merge(const sync::Merge& action) {
     ++contributions_;
     staleness_ += static_cast<double>(player.given[action.fragment]);
   }
-  Item item{
-      now_ + to_nanoseconds(scenario_.sync.merge_seconds), 0, Item::Kind::merged, 0, 0, 0, {}};
+  Item item{Item::Kind::merged, 0, 0, 0, {}};
   item.delivery.round = action.round;
-  push(item);
+  queue_.push(now_ + to_nanoseconds(scenario_.sync.merge_seconds), item);
 }
 
 void Driver::publish(const sync::Publish& action) {
   for (Player& player : players_) {
     if (player.site < 0) continue;
-    const Nanoseconds arrived = std::max(now_, player.down_free) + fragment_time_;
+    const SiteLink& link = links_[player.site];
+    const Nanoseconds arrived = std::max(now_, player.down_free) + link.fragment_time;
     player.down_free = arrived;
     ++transfers_;
     Site& site = sites_[player.site];
-    const std::optional<Boundary> end = site.boundary_after(arrived + latency_);
+    const std::optional<Boundary> end = site.boundary_after(arrived + link.latency);
     if (!end) continue;
     Copy& copy = player.copies[action.fragment];
     copy.version = copy.next_version;
@@ -409,10 +390,6 @@ Outcome simulate_decoupled(const Scenario& scenario, std::uint64_t seed, Reports
   std::vector<Site> sites = make_sites(scenario, static_cast<int>(scenario.sync.learners),
                                        static_cast<int>(scenario.sync.spares), true, seed);
   return Driver(scenario, std::move(sites), seed, reports, observer).run();
-}
-
-Outcome simulate_decoupled(const Scenario& scenario, const std::vector<Site>& sites) {
-  return Driver(scenario, sites, 0, Reports::every_step, {}).run();
 }
 
 }  // namespace archipelago::simulate

@@ -4,7 +4,6 @@
 
 #include "simulate/outcome.h"
 #include "simulate/scenario.h"
-#include "simulate/site.h"
 #include "sync/messages.h"
 
 namespace archipelago::simulate {
@@ -15,14 +14,11 @@ namespace archipelago::simulate {
 enum class Reports { every_step, needed };
 
 using ActionObserver =
-    std::function<void(Nanoseconds, const sync::Event&, const std::vector<sync::Action>&)>;
+    std::function<void(sync::Nanoseconds, const sync::Event&, const std::vector<sync::Action>&)>;
 
 // Runs the state machine of src/sync over the scenario's learners in virtual time. `observer`,
 // where there is one, sees every event and what was decided.
 Outcome simulate_decoupled(const Scenario& scenario, std::uint64_t seed,
                            Reports reports = Reports::needed, const ActionObserver& observer = {});
-
-// The same on sites of a run that has been, one for each learner and spare.
-Outcome simulate_decoupled(const Scenario& scenario, const std::vector<Site>& sites);
 
 }  // namespace archipelago::simulate

@@ -9,9 +9,9 @@ constexpr double kLn2 = 0.6931471805599453;
 
 // Time of the unit-scale distribution at which F = u.
 double quantile(double u, double shape, double power) {
-  const double inner = power == 1 ? u : portable_exp(portable_log(u) / power);
+  const double inner = power == 1 ? u : portable_power(u, 1 / power);
   const double hazard = -portable_log(1 - inner);
-  return shape == 1 ? hazard : portable_exp(portable_log(hazard) / shape);
+  return shape == 1 ? hazard : portable_power(hazard, 1 / shape);
 }
 
 }  // namespace
@@ -35,6 +35,14 @@ double portable_exp(double x) {
   double sum = 1;
   for (int k = 14; k >= 1; --k) sum = 1 + sum * rest / k;
   return std::ldexp(sum, static_cast<int>(count));
+}
+
+double portable_power(double x, double y) { return portable_exp(portable_log(x) * y); }
+
+double portable_normal(Random& random) {
+  double normal = -6;
+  for (int i = 0; i < 12; ++i) normal += random.uniform();
+  return normal;
 }
 
 Duration::Duration(double mean, double shape, double power)

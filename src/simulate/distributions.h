@@ -9,6 +9,12 @@ namespace archipelago::simulate {
 double portable_log(double x);
 double portable_exp(double x);
 
+// x^y for x > 0.
+double portable_power(double x, double y);
+
+// Nearly standard normal, within [-6, 6]: the sum of twelve uniform numbers.
+double portable_normal(Random& random);
+
 // How long something lasts: exponentiated Weibull, F(t) = (1 - exp(-(t / scale)^shape))^power
 // (Mudholkar and Srivastava 1993). shape = power = 1: exponential; power = 1: Weibull.
 class Duration {
@@ -18,6 +24,7 @@ class Duration {
 
   double sample(Random& random) const;
   double mean() const { return mean_; }
+  double scale() const { return scale_; }
 
  private:
   double mean_;

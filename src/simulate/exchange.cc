@@ -46,14 +46,14 @@ double utilisation(const Exchange& x, double gbps) {
   double now = 0;
   double link_free = 0;
   double next = period - 1;  // the step that sends next
-  double pending = 0;        // when the exchange under way has been sent
+  double pending = 0;        // when the exchange under way is complete
   double deadline_step = -1;
   for (int step = 0; step < x.steps; ++step) {
     if (step >= next) {
-      pending = send(x, factor * model / parts, static_cast<int>(exchanges % strides),
-                     static_cast<int>(strides), now, link_free, gbps);
+      link_free = send(x, factor * model / parts, static_cast<int>(exchanges % strides),
+                       static_cast<int>(strides), now, link_free, gbps);
+      pending = link_free + 2 * x.latency;
       ++exchanges;
-      link_free = pending;
       deadline_step = step + overlap;
       next += period;
     }

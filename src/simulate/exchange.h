@@ -6,8 +6,8 @@ namespace archipelago::simulate {
 
 // The mechanics of an exchange in the simulator of Streaming DiLoCo (arXiv 2501.18512, section 3.3
 // and table 4): forward takes T/3 of a step and backward 2T/3; an exchange leaves in equal buckets
-// over backward; one link, first in first out, without latency; a step waits where its deadline
-// finds the exchange unfinished.
+// over backward; one link, first in first out; a step waits where its deadline finds the exchange
+// unfinished.
 struct Exchange {
   Method method = Method::data_parallel;
   double parameters = 1e9;
@@ -18,6 +18,7 @@ struct Exchange {
   double fragments = 1;   // P
   double overlap = 0;     // tau of streaming-diloco, beyond the step that sends
   double buckets = 128;   // of a whole model
+  double latency = 0;     // seconds one way; an exchange goes there and back
   int steps = 2000;
 };
 

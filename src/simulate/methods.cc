@@ -15,8 +15,23 @@ namespace {
 constexpr double kNoLimit = 1e9;
 
 double link_utilisation(const Scenario& scenario, Method method) {
-  const double gbps = scenario.link.gbps > 0 ? scenario.link.gbps : kNoLimit;
-  return utilisation(exchange_of(scenario, method), gbps);
+  const double gbps = slowest_link(scenario).gbps;
+  return utilisation(exchange_of(scenario, method), gbps > 0 ? gbps : kNoLimit);
+}
+
+// The mean of the latest of `learners` ends of a step, in standard deviations of one.
+double latest_of(std::int64_t learners) {
+  const std::int64_t draws = std::max<std::int64_t>(100'000 / learners, 16);
+  Random random(1);
+  double sum = 0;
+  for (std::int64_t draw = 0; draw < draws; ++draw) {
+    double latest = 0;
+    for (std::int64_t i = 0; i < learners; ++i) {
+      latest = std::max(latest, std::abs(portable_normal(random)));
+    }
+    sum += latest;
+  }
+  return sum / static_cast<double>(draws);
 }
 
 void set_traffic(const Scenario& scenario, double bits, double exchanges, double parts,
@@ -32,8 +47,10 @@ Outcome simulate_synchronous(Scenario scenario, bool elastic, std::uint64_t seed
   const Scenario asked = scenario;
   const double share =
       link_utilisation(scenario, elastic ? Method::elastic : Method::data_parallel);
-  // The slowest chips set the pace.
-  scenario.train.step_seconds *= (1 + scenario.train.spread) / share;
+  // The slowest chips set the pace, and of them the last at each step.
+  scenario.train.step_seconds *=
+      (1 + scenario.train.spread) / share +
+      (scenario.train.jitter > 0 ? scenario.train.jitter * latest_of(scenario.sync.learners) : 0);
   scenario.train.spread = 0;
   const Nanoseconds end = to_nanoseconds(scenario.train.days * 86400);
   const SiteTimes times = times_of(make_sites(scenario, 1, 0, elastic, seed), end);
@@ -41,7 +58,7 @@ Outcome simulate_synchronous(Scenario scenario, bool elastic, std::uint64_t seed
   set_rates(asked, times, static_cast<double>(times.tokens), outcome);
   outcome.utilisation *= share;
   set_traffic(asked, asked.model.gradient_bits,
-              times.training * static_cast<double>(end) * 1e-9 / scenario.train.step_seconds, 1,
+              times.training * static_cast<double>(end) * 1e-9 / step_seconds_of(scenario, 0), 1,
               outcome);
   return outcome;
 }
@@ -62,6 +79,13 @@ Nanoseconds advance(Site& site, Nanoseconds begin, std::int64_t steps, Nanosecon
   return std::min(now, end);
 }
 
+// By how much a step's end comes late.
+Nanoseconds scatter(const Scenario& scenario, Random& random) {
+  if (scenario.train.jitter == 0) return 0;
+  return to_nanoseconds(std::abs(portable_normal(random)) * scenario.train.jitter *
+                        scenario.train.step_seconds);
+}
+
 // Learners that exchange every few steps and wait for one another: all of them at each exchange
 // (DiLoCo), or for the exchange of tau steps before (Streaming DiLoCo).
 Outcome simulate_barriers(const Scenario& scenario, Method method, std::uint64_t seed) {
@@ -78,6 +102,7 @@ Outcome simulate_barriers(const Scenario& scenario, Method method, std::uint64_t
   const Nanoseconds end = to_nanoseconds(scenario.train.days * 86400);
   const int learners = static_cast<int>(scenario.sync.learners);
   std::vector<Site> sites = make_sites(scenario, learners, 0, true, seed);
+  Random random(mix_bits(seed ^ 0xBA221E2ULL));
   std::vector<Nanoseconds> done(learners, 0);
   std::vector<Nanoseconds> barriers(lag + 1, 0);  // of the latest blocks
   std::int64_t tokens = 0;
@@ -87,7 +112,7 @@ Outcome simulate_barriers(const Scenario& scenario, Method method, std::uint64_t
     Nanoseconds last = 0;
     for (int learner = 0; learner < learners; ++learner) {
       done[learner] = advance(sites[learner], std::max(done[learner], waited), block, end, tokens);
-      last = std::max(last, done[learner]);
+      last = std::max(last, done[learner] + scatter(scenario, random));
     }
     barriers[blocks % (lag + 1)] = last + stall;
     if (blocks % 1024 == 0) {

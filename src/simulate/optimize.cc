@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "simulate/decoupled.h"
+#include "simulate/distributions.h"
 
 namespace archipelago::simulate {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 constexpr double kReferenceSteps = 24;  // the published H, whose learning is the reference
 constexpr int kRounds = 4;              // over all dimensions, at most
 
-double log2_of(double value) { return std::log2(std::max(value, 1.0)); }
+double log2_of(double value) { return portable_log(std::max(value, 1.0)) / portable_log(2); }
 
 double value_of(const Scenario& scenario, const Outcome& outcome, const LearningCost& cost) {
   const double learners = static_cast<double>(scenario.sync.learners);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -50,44 +49,39 @@ std::string short_number(double value) {
   return stream.str();
 }
 
-// ---- Chart
-// -----------------------------------------------------------------------------------------
-
-constexpr double kWidth = 720;
-constexpr double kHeight = 420;
-constexpr double kLeft = 60;
-constexpr double kTop = 20;
-constexpr double kRight = 200;
-constexpr double kBottom = 50;
-constexpr const char* kColours[] = {"#1b6ca8", "#d1495b", "#3a7d44", "#8f5aa8",
-                                    "#c98b1b", "#4d4d4d", "#2ca6a4", "#a05030"};
-
-struct Line {
-  std::string label;
-  std::vector<std::pair<double, double>> points;
-};
-
-std::vector<Line> lines_of(const std::vector<Point>& points) {
-  std::map<std::string, std::size_t> places;
-  std::vector<Line> lines;
-  for (const Point& point : points) {
-    for (const Result& result : point.results) {
-      std::string label = name_of(result.method);
-      for (std::size_t i = 1; i < point.options.size(); ++i) {
-        label += " " + point.options[i].first + "=" + point.options[i].second;
-      }
-      const auto [place, fresh] = places.emplace(label, lines.size());
-      if (fresh) lines.push_back({label, {}});
-      const double x = point.options.empty() ? 0 : std::stod(point.options.front().second);
-      lines[place->second].points.emplace_back(x, value_of(result, "goodput"));
-    }
-  }
-  return lines;
+// A value with so many digits that its interval is still seen.
+std::string with_interval(const Statistic& statistic) {
+  std::ostringstream out;
+  out << std::setprecision(5) << statistic.mean << " ± " << std::setprecision(2)
+      << statistic.half_width;
+  return out.str();
 }
 
-}  // namespace
+std::string point_table(const Point& point) {
+  constexpr int kColumn = 24;
+  std::size_t names = 0;
+  for (const Quantity& quantity : quantities()) {
+    names = std::max(names, std::string(quantity.name).size() + std::string(quantity.unit).size());
+  }
+  const int left = static_cast<int>(names) + 4;
+  std::ostringstream out;
+  out << std::setw(left) << "";
+  for (const Result& result : point.results) out << std::setw(kColumn) << name_of(result.method);
+  out << "\n";
+  for (std::size_t i = 0; i < quantities().size(); ++i) {
+    const Quantity& quantity = quantities()[i];
+    const std::string unit = *quantity.unit == 0 ? "" : std::string(", ") + quantity.unit;
+    out << std::left << std::setw(left) << quantity.name + unit << std::right;
+    for (const Result& result : point.results) {
+      // One more: the sign of the interval is two bytes.
+      out << std::setw(kColumn + 1) << with_interval(result.statistics[i]);
+    }
+    out << "\n";
+  }
+  return out.str();
+}
 
-std::string to_table(const std::vector<Point>& points) {
+std::string sweep_table(const std::vector<Point>& points) {
   std::ostringstream out;
   std::size_t label_width = 0;
   std::vector<std::string> labels;
@@ -118,10 +112,17 @@ std::string to_table(const std::vector<Point>& points) {
           << short_number(1e9 * value_of(result, "cost_per_token")) << std::setw(14)
           << short_number(value_of(result, "contributors")) << std::setw(11)
           << short_number(value_of(result, "staleness")) << std::setw(8)
+          << short_number(value_of(result, "spread")) << std::setw(8)
           << short_number(value_of(result, "losses")) << "\n";
     }
   }
   return out.str();
+}
+
+}  // namespace
+
+std::string to_table(const std::vector<Point>& points) {
+  return points.size() == 1 ? point_table(points.front()) : sweep_table(points);
 }
 
 std::string to_json(const Scenario& scenario, const std::vector<Point>& points) {
@@ -155,62 +156,6 @@ std::string to_csv(const std::vector<Point>& points) {
       out << "\n";
     }
   }
-  return out.str();
-}
-
-std::string to_svg(const std::vector<Point>& points) {
-  const std::vector<Line> lines = lines_of(points);
-  double low = lines.front().points.front().first;
-  double high = low;
-  for (const Line& line : lines) {
-    for (const auto& [x, y] : line.points) {
-      low = std::min(low, x);
-      high = std::max(high, x);
-    }
-  }
-  const bool logarithmic = low > 0 && high / low > 5;
-  const auto at_x = [&](double x) {
-    if (high == low) return kLeft + (kWidth - kLeft - kRight) / 2;
-    const double share =
-        logarithmic ? std::log(x / low) / std::log(high / low) : (x - low) / (high - low);
-    return kLeft + share * (kWidth - kLeft - kRight);
-  };
-  const auto at_y = [](double y) { return kHeight - kBottom - y * (kHeight - kTop - kBottom); };
-  std::ostringstream out;
-  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << kWidth << "\" height=\"" << kHeight
-      << "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
-         "fill=\"white\"/>\n";
-  for (int tenth = 0; tenth <= 10; tenth += 2) {
-    const double y = at_y(tenth / 10.0);
-    out << "<line x1=\"" << kLeft << "\" x2=\"" << kWidth - kRight << "\" y1=\"" << y << "\" y2=\""
-        << y << "\" stroke=\"#ddd\"/><text x=\"" << kLeft - 8 << "\" y=\"" << y + 4
-        << "\" text-anchor=\"end\">" << 10 * tenth << " %</text>\n";
-  }
-  for (const auto& [x, y] : lines.front().points) {
-    if (!points.front().options.empty()) {
-      out << "<text x=\"" << at_x(x) << "\" y=\"" << kHeight - kBottom + 18
-          << "\" text-anchor=\"middle\">" << short_number(x) << "</text>\n";
-    }
-  }
-  if (!points.front().options.empty()) {
-    out << "<text x=\"" << (kLeft + kWidth - kRight) / 2 << "\" y=\"" << kHeight - 10
-        << "\" text-anchor=\"middle\">" << points.front().options.front().first << "</text>\n";
-  }
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const char* colour = kColours[i % std::size(kColours)];
-    out << "<polyline fill=\"none\" stroke=\"" << colour << "\" stroke-width=\"2\" points=\"";
-    for (const auto& [x, y] : lines[i].points) out << at_x(x) << "," << at_y(y) << " ";
-    out << "\"/>\n";
-    for (const auto& [x, y] : lines[i].points) {
-      out << "<circle cx=\"" << at_x(x) << "\" cy=\"" << at_y(y) << "\" r=\"3\" fill=\"" << colour
-          << "\"/>\n";
-    }
-    const double y = kTop + 18 * static_cast<double>(i) + 10;
-    out << "<rect x=\"" << kWidth - kRight + 12 << "\" y=\"" << y - 9
-        << "\" width=\"10\" height=\"10\" fill=\"" << colour << "\"/><text x=\""
-        << kWidth - kRight + 28 << "\" y=\"" << y << "\">" << lines[i].label << "</text>\n";
-  }
-  out << "</svg>\n";
   return out.str();
 }
 

@@ -1,5 +1,6 @@
 #include "simulate/scenario.h"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <sstream>
@@ -20,6 +21,29 @@ constexpr double kYears = 1e12;  // seconds: longer than any run
 constexpr std::array kMethods = {Method::data_parallel, Method::elastic, Method::diloco,
                                  Method::streaming_diloco, Method::decoupled};
 
+// "5,2": numbers from 0 to `high`.
+config::Option numbers(const std::string& name, std::vector<double>& values, double high,
+                       const std::string& help) {
+  const auto get = [&values] {
+    std::string list;
+    for (double value : values) {
+      if (!list.empty()) list += ',';
+      list += real("", value, 0, config::kNoLimit, "").get();
+    }
+    return list;
+  };
+  const auto set = [&values, high](std::string list) {
+    std::erase(list, ' ');
+    std::vector<double> read;
+    std::istringstream stream(list + ",");
+    for (std::string part; std::getline(stream, part, ',');) {
+      real("", read.emplace_back(), 0, high, "").set(part);
+    }
+    values = std::move(read);
+  };
+  return {name, "LIST", help, get(), set, get};
+}
+
 void append(std::vector<config::Option>& all, std::vector<config::Option> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
@@ -37,16 +61,13 @@ std::vector<config::Option> cluster_options(Cluster& c) {
 std::vector<config::Option> failure_options(Failure& f) {
   return {
       positive("failure.mtbf_hours", f.mtbf_hours, kYears, "mean time between failures of a chip"),
+      positive("failure.shape", f.shape, 100, "Weibull shape of that time; 1: exponential"),
+      real("failure.age_hours", f.age_hours, 0, kYears, "age of all chips at the start"),
       text("failure.trace", f.trace, "FILE", "CSV of failures instead: time_s,chip,return_s"),
       positive("failure.return_seconds", f.return_seconds, kYears,
                "mean time until a failed slice is back"),
       positive("failure.return_shape", f.return_shape, 100, "Weibull shape of that time"),
       positive("failure.return_power", f.return_power, 100, "and the Weibull's exponent"),
-      real("failure.domain_chips", f.domain_chips, 0, 1e9,
-           "chips of a rack or region that fail as one; 0: none do"),
-      positive("failure.domain_mtbf_hours", f.domain_mtbf_hours, kYears, "of one such domain"),
-      positive("failure.domain_return_seconds", f.domain_return_seconds, kYears,
-               "mean time until it is back"),
       real("failure.spot_share", f.spot_share, 0, 1, "share of the slices that is preemptible"),
       positive("failure.spot_hours", f.spot_hours, kYears, "mean time until one is taken"),
       positive("failure.spot_return_hours", f.spot_return_hours, kYears,
@@ -54,7 +75,15 @@ std::vector<config::Option> failure_options(Failure& f) {
   };
 }
 
-std::vector<config::Option> restart_options(Restart& r) {
+std::vector<config::Option> domain_options(const std::string& name, Domain& d) {
+  return {
+      real(name + ".size", d.size, 0, 1e9, "chips of one, which fail as one; 0: none do"),
+      positive(name + ".mtbf_hours", d.mtbf_hours, kYears, "mean time between failures of one"),
+      positive(name + ".return_seconds", d.return_seconds, kYears, "mean time until it is back"),
+  };
+}
+
+std::vector<config::Option> restart_options(Restart& r, Checkpoint& c) {
   return {
       real("restart.down", r.down, 0, kYears, "stall when capacity is lost, seconds"),
       real("restart.up", r.up, 0, kYears, "stall when it is taken in again"),
@@ -63,6 +92,8 @@ std::vector<config::Option> restart_options(Restart& r) {
       real("restart.rigid_down", r.rigid_down, 0, kYears, "restart.down without elasticity"),
       real("restart.rigid_up", r.rigid_up, 0, kYears, "restart.up without elasticity"),
       real("restart.join", r.join, 0, kYears, "until a lost learner's next life trains"),
+      real("checkpoint.every", c.every, 0, kYears, "seconds between two; 0: none"),
+      real("checkpoint.seconds", c.seconds, 0, kYears, "stall while one is written"),
   };
 }
 
@@ -84,8 +115,9 @@ std::vector<config::Option> model_and_link_options(Model& m, Link& l) {
       positive("model.gradient_bits", m.gradient_bits, 64,
                "bits of an element of data-parallel's gradients"),
       positive("model.layers", m.layers, 1e5, "layers: buckets of an exchange"),
-      real("link.gbps", l.gbps, 0, 1e9, "Gbit/s of a learner's link; 0: no limit"),
-      real("link.latency", l.latency, 0, 1e4, "seconds"),
+      numbers("link.gbps", l.gbps, 1e9,
+              "Gbit/s of a learner's link; 0: no limit; a list: one for each region"),
+      numbers("link.latency", l.latency, 1e4, "seconds one way; a list: one for each region"),
   };
 }
 
@@ -117,11 +149,33 @@ std::vector<config::Option> scenario_options(Scenario& s) {
   };
   append(all, cluster_options(s.cluster));
   append(all, failure_options(s.failure));
-  append(all, restart_options(s.restart));
+  append(all, domain_options("host", s.host));
+  append(all, domain_options("rack", s.rack));
+  append(all, domain_options("region", s.region));
+  append(all, restart_options(s.restart, s.checkpoint));
   append(all, train_options(s.train));
   append(all, model_and_link_options(s.model, s.link));
   append(all, sync_options(s.sync));
   return all;
+}
+
+LinkSpeed link_of(const Scenario& scenario, int learner, int learners) {
+  const Link& link = scenario.link;
+  const std::size_t regions = std::max(link.gbps.size(), link.latency.size());
+  const std::size_t region =
+      static_cast<std::size_t>(learner) * regions / static_cast<std::size_t>(learners);
+  return {link.gbps[region % link.gbps.size()], link.latency[region % link.latency.size()]};
+}
+
+LinkSpeed slowest_link(const Scenario& scenario) {
+  LinkSpeed slowest{0, 0};
+  for (const double gbps : scenario.link.gbps) {
+    if (gbps > 0 && (slowest.gbps == 0 || gbps < slowest.gbps)) slowest.gbps = gbps;
+  }
+  for (const double latency : scenario.link.latency) {
+    slowest.latency = std::max(slowest.latency, latency);
+  }
+  return slowest;
 }
 
 const char* name_of(Method method) {

@@ -20,17 +20,29 @@ struct Cluster {
 };
 
 struct Failure {
-  double mtbf_hours = 8760;         // mean time between failures of one chip
-  std::string trace;                // CSV of failures instead: time_s,chip,return_s
-  double return_seconds = 600;      // mean time until a failed slice is back
-  double return_shape = 1;          // exponentiated Weibull: shape
-  double return_power = 1;          // and power
-  double domain_chips = 0;          // chips of a rack or region that fail as one; 0: none do
-  double domain_mtbf_hours = 8760;  // of one such domain
-  double domain_return_seconds = 3600;
+  double mtbf_hours = 8760;      // mean time between failures of one chip
+  double shape = 1;              // Weibull shape of that time; 1: exponential
+  double age_hours = 0;          // of all chips at the start, which matters for other shapes
+  std::string trace;             // CSV of failures instead: time_s,chip,return_s
+  double return_seconds = 600;   // mean time until a failed slice is back
+  double return_shape = 1;       // exponentiated Weibull: shape
+  double return_power = 1;       // and power
   double spot_share = 0;         // share of the slices that is preemptible
   double spot_hours = 6;         // mean time until one is taken
   double spot_return_hours = 2;  // mean time until it is given back
+};
+
+// Chips that fail and come back as one, besides the failures of single chips.
+struct Domain {
+  double size = 0;  // chips of one; 0: none fail
+  double mtbf_hours = 8760;
+  double return_seconds = 3600;  // mean
+};
+
+// What is written while training; a job that is not elastic goes back to its newest one.
+struct Checkpoint {
+  double every = 0;    // seconds between two; 0: none, and nothing is lost without them
+  double seconds = 0;  // for which training stalls while one is written
 };
 
 // Stalls, in seconds. `down`: when capacity is lost; `up`: when it is taken in again, for which
@@ -59,9 +71,11 @@ struct Model {
   double layers = 24;         // gradient buckets of data-parallel
 };
 
+// Of one learner to the syncer or its peers. One value for all, or one for each region in turn: the
+// learners are divided evenly among them.
 struct Link {
-  double gbps = 0;        // of one learner to the syncer or its peers; 0: no limit
-  double latency = 0.05;  // seconds
+  std::vector<double> gbps = {0};     // 0: no limit
+  std::vector<double> latency = {0};  // seconds, one way
 };
 
 struct Sync {
@@ -81,7 +95,11 @@ struct Sync {
 struct Scenario {
   Cluster cluster;
   Failure failure;
+  Domain host;
+  Domain rack;
+  Domain region;
   Restart restart;
+  Checkpoint checkpoint;
   Train train;
   Model model;
   Link link;
@@ -94,6 +112,14 @@ struct Scenario {
 // Every field as an option "section.name" of the command line and the INI file. `scenario` must
 // outlive the result.
 std::vector<config::Option> scenario_options(Scenario& scenario);
+
+// The link of one of `learners` equal parts of the cluster, and the slowest of all.
+struct LinkSpeed {
+  double gbps;  // 0: no limit
+  double latency;
+};
+LinkSpeed link_of(const Scenario& scenario, int learner, int learners);
+LinkSpeed slowest_link(const Scenario& scenario);
 
 enum class Method { data_parallel, elastic, diloco, streaming_diloco, decoupled };
 

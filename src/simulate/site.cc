@@ -47,80 +47,77 @@ Site::Site(const Scenario& scenario, const SiteSettings& settings,
     : scenario_(scenario),
       settings_(settings),
       random_(mix_bits(seed) + static_cast<std::uint64_t>(settings.number) * 0x9E37ULL),
-      domain_random_(0),
-      return_(scenario.failure.return_seconds, scenario.failure.return_shape,
-              scenario.failure.return_power),
       next_failure_(kNever),
-      next_domain_(kNever),
       next_spot_(kNever),
       available_(settings.slices) {
   random_ = Random(random_.next());
-  const double chips = static_cast<double>(settings.slices) * scenario.cluster.slice;
   for (const TracedFailure& failure : trace) {
-    if (failure.chip >= settings.first_chip && failure.chip < settings.first_chip + chips) {
+    if (failure.chip >= settings.first_chip && failure.chip < settings.first_chip + chips()) {
       trace_.push_back(failure);
     }
   }
-  const double domain = scenario.failure.domain_chips;
-  domain_is_site_ = domain >= chips;
-  if (domain > 0) {
-    domain_slices_ = std::max<std::int64_t>(std::llround(domain / scenario.cluster.slice), 1);
+  if (scenario.failure.shape != 1 && scenario.failure.trace.empty()) {
+    const double age = scenario.failure.age_hours * 3600 / settings_.life.scale();
+    ages_ = Ages{chips(), 0, age > 0 ? portable_power(age, scenario.failure.shape) : 0, {}};
+    plan_first_of_ages();
   }
-  const auto domain_number =
-      domain_is_site_ ? static_cast<std::uint64_t>(settings.first_chip / domain) : 0;
-  domain_random_ =
-      domain_is_site_ ? Random(mix_bits(seed ^ 0xD0A1ULL) + domain_number) : Random(random_.next());
+  add_domain(scenario.host, seed ^ 0xA057ULL);
+  add_domain(scenario.rack, seed ^ 0x3ACCULL);
+  add_domain(scenario.region, seed ^ 0xD0A1ULL);
   plan_failure(0);
-  plan_domain(0);
   plan_spot(0);
 }
 
-Site::Site(std::vector<Stretch> recorded)
-    : recorded_(true),
-      random_(0),
-      domain_random_(0),
-      return_(1, 1, 1),
-      next_failure_(kNever),
-      next_domain_(kNever),
-      next_spot_(kNever),
-      available_(1),
-      stretches_(recorded.begin(), recorded.end()) {
-  std::int64_t steps = 0;
-  std::int64_t tokens = 0;
-  for (Stretch& stretch : stretches_) {
-    stretch.steps = steps;
-    stretch.tokens = tokens;
-    const std::int64_t done = (stretch.end - stretch.begin) / stretch.step;
-    steps += done;
-    tokens += done * stretch.step_tokens;
-  }
-  stretches_.back().end = std::numeric_limits<Nanoseconds>::max();
-  stretches_.back().dies = false;
+double Site::chips() const {
+  return static_cast<double>(settings_.slices) * scenario_.cluster.slice;
 }
 
 double Site::until(double mean) { return Duration(mean, 1, 1).sample(random_); }
 
+void Site::add_domain(const Domain& domain, std::uint64_t seed) {
+  if (domain.size == 0) return;
+  const auto slices =
+      std::max<std::int64_t>(std::llround(domain.size / scenario_.cluster.slice), 1);
+  const bool holds_site = domain.size >= chips();
+  const auto number = static_cast<std::uint64_t>(settings_.first_chip / domain.size);
+  const Random random = holds_site ? Random(mix_bits(seed) + number) : Random(random_.next());
+  plan_domain(domains_.emplace_back(DomainState{domain, slices, holds_site, random, kNever}), 0);
+}
+
+void Site::plan_domain(DomainState& state, double now) {
+  const double domains = state.holds_site ? 1 : chips() / state.domain.size;
+  const double mean = state.domain.mtbf_hours * 3600 / domains;
+  state.next = now + Duration(mean, 1, 1).sample(state.random);
+}
+
 void Site::plan_failure(double now) {
   if (!scenario_.failure.trace.empty()) {
     next_failure_ = traced_ < trace_.size() ? trace_[traced_].time : kNever;
-    return;
+  } else if (ages_) {
+    next_failure_ = ages_->renewed.empty() ? ages_->next_first
+                                           : std::min(ages_->next_first, ages_->renewed.top());
+  } else {
+    next_failure_ = now + until(scenario_.failure.mtbf_hours * 3600 / chips());
   }
-  const double chips = static_cast<double>(settings_.slices) * scenario_.cluster.slice;
-  next_failure_ = now + until(scenario_.failure.mtbf_hours * 3600 / chips);
 }
 
-void Site::plan_domain(double now) {
-  if (scenario_.failure.domain_chips == 0) return;
-  const double chips = static_cast<double>(settings_.slices) * scenario_.cluster.slice;
-  const double domains = domain_is_site_ ? 1 : chips / scenario_.failure.domain_chips;
-  const double mean = scenario_.failure.domain_mtbf_hours * 3600 / domains;
-  next_domain_ = now + Duration(mean, 1, 1).sample(domain_random_);
+// The least of n lives is where their common cumulative hazard has grown by an exponential of mean
+// 1 / n; that of a Weibull is (t / scale)^shape.
+void Site::plan_first_of_ages() {
+  if (ages_->untouched < 1) {
+    ages_->next_first = kNever;
+    return;
+  }
+  ages_->hazard += until(1 / ages_->untouched);
+  ages_->next_first =
+      settings_.life.scale() * portable_power(ages_->hazard, 1 / scenario_.failure.shape) -
+      scenario_.failure.age_hours * 3600;
 }
 
 void Site::plan_spot(double now) {
   const double spot = scenario_.failure.spot_share * static_cast<double>(settings_.slices);
   if (spot == 0) return;
-  // Those that are away are not taken again: thinned in next_change().
+  // Those that are away are not taken again: thinned in lose_slice().
   next_spot_ = now + until(scenario_.failure.spot_hours * 3600 / spot);
 }
 
@@ -128,37 +125,60 @@ void Site::plan_spot(double now) {
 Site::Change Site::next_change() {
   const double back = returns_.empty() ? kNever : returns_.top().time;
   const double waited = waiting_until_.value_or(kNever);
-  const double first = std::min({next_failure_, next_domain_, next_spot_, back, waited});
+  double first = std::min({next_failure_, next_spot_, back, waited});
+  DomainState* failing = nullptr;
+  for (DomainState& state : domains_) {
+    if (state.next >= first) continue;
+    first = state.next;
+    failing = &state;
+  }
+  if (failing != nullptr) return lose_domain(*failing);
   if (first == waited) return {Change::Kind::waited, first, 0};
   if (first == back) {
     const Return top = returns_.top();
     returns_.pop();
     return {Change::Kind::gain, first, top.slices};
   }
-  if (first == next_domain_) {
-    const double until_back =
-        Duration(scenario_.failure.domain_return_seconds, 1, 1).sample(domain_random_);
-    plan_domain(first + (domain_is_site_ ? until_back : 0));
-    if (domain_is_site_) return {Change::Kind::death, first, to_nanoseconds(until_back)};
-    const std::int64_t lost = std::min(domain_slices_, available_);
-    returns_.push({first + until_back, lost});
-    return {Change::Kind::loss, first, lost};
-  }
-  const bool spot = first == next_spot_;
+  return lose_slice(first, first != next_failure_);
+}
+
+Site::Change Site::lose_domain(DomainState& state) {
+  const double time = state.next;
+  const double back = time + Duration(state.domain.return_seconds, 1, 1).sample(state.random);
+  plan_domain(state, state.holds_site ? back : time);
+  if (state.holds_site) return {Change::Kind::death, time, 0, back};
+  const std::int64_t lost = std::min(state.slices, available_);
+  if (lost > 0) returns_.push({back, lost});
+  return {Change::Kind::loss, time, lost};
+}
+
+// `spot`: the slice is taken, not broken.
+Site::Change Site::lose_slice(double time, bool spot) {
   double until_back = 0;
   if (spot) {
     until_back = until(scenario_.failure.spot_return_hours * 3600);
-    plan_spot(first);
+    plan_spot(time);
+  } else if (!scenario_.failure.trace.empty()) {
+    until_back = trace_[traced_++].back;
+    plan_failure(time);
   } else {
-    until_back = scenario_.failure.trace.empty() ? return_.sample(random_) : trace_[traced_].back;
-    ++traced_;
-    plan_failure(first);
+    until_back = settings_.back.sample(random_);
+    if (ages_) {
+      if (time == ages_->next_first) {
+        ages_->untouched -= 1;
+        plan_first_of_ages();
+      } else {
+        ages_->renewed.pop();
+      }
+      ages_->renewed.push(time + until_back + settings_.life.sample(random_));
+    }
+    plan_failure(time);
   }
   // A slice that is away cannot fail.
   const bool hits = random_.below(static_cast<std::uint64_t>(settings_.slices)) <
                     static_cast<std::uint64_t>(available_);
-  if (hits) returns_.push({first + until_back, 1});
-  return {Change::Kind::loss, first, hits ? 1 : 0};
+  if (hits) returns_.push({time + until_back, 1});
+  return {Change::Kind::loss, time, hits ? 1 : 0};
 }
 
 void Site::apply(const Change& change) {
@@ -176,9 +196,8 @@ void Site::extend() {
   stretch.begin = to_nanoseconds(now_);
   if (!stretches_.empty()) {
     const Stretch& last = stretches_.back();
-    const std::int64_t steps = (last.end - last.begin) / last.step;
-    stretch.steps = last.steps + steps;
-    stretch.tokens = last.tokens + steps * last.step_tokens;
+    stretch.steps = last.steps + last.done();
+    stretch.tokens = last.tokens + last.done() * last.step_tokens;
   }
   stretch.capacity = settings_.elastic
                          ? static_cast<double>(available_) / static_cast<double>(settings_.slices)
@@ -187,15 +206,17 @@ void Site::extend() {
   stretch.step = settings_.step;
   waiting_until_.reset();
   double stalled_until = 0;
+  bool failed = false;
   while (stalled_until == 0) {
     const Change change = next_change();
     apply(change);
     if (change.time >= kLongest) {
       stalled_until = kLongest;
     } else if (change.kind == Change::Kind::death) {
-      stretch.dies = true;
-      stalled_until = now_ + 1e-9 * static_cast<double>(change.slices);
+      stretch.dies = failed = true;
+      stalled_until = change.back;
     } else if (change.kind == Change::Kind::loss && change.slices > 0) {
+      failed = true;
       stretch.dies = settings_.elastic && available_ == 0;
       stalled_until = now_ + down;
     } else if (change.kind == Change::Kind::gain && !waiting_until_) {
@@ -206,13 +227,20 @@ void Site::extend() {
   }
   // The last one has no end.
   stretch.end = now_ < kLongest ? to_nanoseconds(now_) : std::numeric_limits<Nanoseconds>::max();
+  if (failed && !settings_.elastic && scenario_.checkpoint.every > 0) {
+    const std::int64_t apart = std::max<std::int64_t>(
+        to_nanoseconds(scenario_.checkpoint.every + scenario_.checkpoint.seconds) / stretch.step,
+        1);
+    stretch.undone = stretch.done() % apart;
+  }
   stretches_.push_back(stretch);
   // What happens during the stall is taken in at its end.
   waiting_until_ = stalled_until;
   while (now_ < kLongest) {
     const Change change = next_change();
     if (change.kind == Change::Kind::death) {
-      waiting_until_ = now_ + 1e-9 * static_cast<double>(change.slices);
+      now_ = change.time;
+      waiting_until_ = std::max(waiting_until_.value_or(0), change.back);
       stretches_.back().dies = true;
       continue;
     }
@@ -259,7 +287,10 @@ Nanoseconds Site::last_boundary(const Stretch& stretch) const {
 
 Nanoseconds Site::next_death(Nanoseconds time, Nanoseconds limit) {
   constexpr std::int64_t kMany = 64;  // slices that do not all fail at once by chance
-  const bool mortal = recorded_ || domain_slices_ > 0 || settings_.slices < kMany;
+  const bool mortal = settings_.slices < kMany ||
+                      std::any_of(domains_.begin(), domains_.end(), [&](const DomainState& state) {
+                        return settings_.slices < kMany * state.slices;
+                      });
   while (mortal && time <= limit) {
     const Stretch& stretch = stretch_after(time);
     if (stretch.dies) return stretch.end;
@@ -275,8 +306,22 @@ void Site::forget(Nanoseconds time) {
   }
 }
 
+double step_seconds_of(const Scenario& scenario, double place) {
+  const Checkpoint& checkpoint = scenario.checkpoint;
+  const double writing = checkpoint.every > 0 ? checkpoint.seconds / checkpoint.every : 0;
+  return scenario.train.step_seconds * (1 + scenario.train.spread * place) * (1 + writing);
+}
+
 std::int64_t step_tokens_of(const Scenario& scenario, int learners) {
   return std::max<std::int64_t>(std::llround(scenario.train.batch_tokens / learners), 1);
+}
+
+SiteLink site_link(const Scenario& scenario, int learner) {
+  const LinkSpeed speed = link_of(scenario, learner, static_cast<int>(scenario.sync.learners));
+  const double bits = scenario.model.parameters * scenario.model.bits /
+                      static_cast<double>(scenario.sync.fragments);
+  return {to_nanoseconds(speed.latency),
+          speed.gbps > 0 ? to_nanoseconds(bits / (speed.gbps * 1e9)) : 0};
 }
 
 std::vector<Site> make_sites(const Scenario& scenario, int learners, int spares, bool elastic,
@@ -284,10 +329,13 @@ std::vector<Site> make_sites(const Scenario& scenario, int learners, int spares,
   const auto trace = read_trace(scenario.failure.trace);
   const double chips = scenario.cluster.chips / learners;
   const auto slices = std::max<std::int64_t>(std::llround(chips / scenario.cluster.slice), 1);
+  const Failure& failure = scenario.failure;
+  const Duration life(failure.mtbf_hours * 3600, failure.shape, 1);
+  const Duration back(failure.return_seconds, failure.return_shape, failure.return_power);
   std::vector<Site> sites;
   for (int number = 0; number < learners + spares; ++number) {
     const double place = learners > 1 ? static_cast<double>(number % learners) / (learners - 1) : 0;
-    const double step = scenario.train.step_seconds * (1 + scenario.train.spread * place);
+    const double step = step_seconds_of(scenario, place);
     SiteSettings settings;
     settings.number = number;
     settings.first_chip = number * chips;
@@ -295,6 +343,8 @@ std::vector<Site> make_sites(const Scenario& scenario, int learners, int spares,
     settings.elastic = elastic;
     settings.step = to_nanoseconds(step);
     settings.step_tokens = step_tokens_of(scenario, learners);
+    settings.life = life;
+    settings.back = back;
     sites.emplace_back(scenario, settings, trace, seed);
   }
   return sites;

@@ -24,6 +24,8 @@ struct SiteSettings {
   bool elastic = true;           // goes on with what is left of its slices
   Nanoseconds step = 0;          // of an inner step
   std::int64_t step_tokens = 0;  // with all slices
+  Duration life{1, 1, 1};        // of a chip, where it is not exponential
+  Duration back{1, 1, 1};        // until a failed slice is back
 };
 
 // A failure of a trace file.
@@ -43,8 +45,11 @@ struct Stretch {
   std::int64_t tokens = 0;       // trained by the site before it
   std::int64_t step_tokens = 0;  // of one step in it
   Nanoseconds step = 0;          // time of one step in it
-  double reported = 0;           // step time that its learner tells, seconds; 0: that of a step
+  std::int64_t undone = 0;       // of its steps, by the failure at its end
   bool dies = false;             // the whole site is gone at its end
+
+  // Complete steps in it that last.
+  std::int64_t done() const { return (end - begin) / step - undone; }
 };
 
 // The end of an inner step.
@@ -60,9 +65,6 @@ class Site {
  public:
   Site(const Scenario& scenario, const SiteSettings& settings,
        const std::vector<TracedFailure>& trace, std::uint64_t seed);
-
-  // A site of a run that has been: its stretches in order, of which the last goes on for ever.
-  explicit Site(std::vector<Stretch> recorded);
 
   // The first stretch that ends after `time`. Times may go back as far as forget() allows.
   const Stretch& stretch_after(Nanoseconds time);
@@ -94,30 +96,48 @@ class Site {
     Kind kind;
     double time;
     std::int64_t slices;
+    double back = 0;  // of a death: when the site is there again
+  };
+  // Hosts, racks or regions of this site, or the one that the whole site lies in.
+  struct DomainState {
+    Domain domain;
+    std::int64_t slices;  // of one
+    bool holds_site;
+    Random random;  // the same for all sites that one domain holds
+    double next;    // failure
+  };
+  // Lives of chips that are not exponential: those that have not failed yet are alike, and the
+  // first of them to fail is drawn at once; each renewed one has a time of its own.
+  struct Ages {
+    double untouched;   // chips that have not failed
+    double next_first;  // failure of one of them
+    double hazard;      // cumulative, at the last one's failure
+    std::priority_queue<double, std::vector<double>, std::greater<>> renewed;  // next failures
   };
 
+  void add_domain(const Domain& domain, std::uint64_t seed);
   void extend();
   Change next_change();
+  Change lose_domain(DomainState& domain);
+  Change lose_slice(double time, bool spot);
   void apply(const Change& change);
   double until(double mean);  // exponential
   void plan_failure(double now);
-  void plan_domain(double now);
+  void plan_first_of_ages();
+  void plan_domain(DomainState& domain, double now);
   void plan_spot(double now);
+  double chips() const;
 
   Scenario scenario_;
   SiteSettings settings_;
-  bool recorded_ = false;
   Random random_;
-  Random domain_random_;  // the same for all sites of a domain
-  Duration return_;
   std::vector<TracedFailure> trace_;  // of this site's chips
   std::size_t traced_ = 0;
   std::priority_queue<Return, std::vector<Return>, std::greater<>> returns_;
   double next_failure_;
-  double next_domain_;
   double next_spot_;
-  bool domain_is_site_ = false;
-  std::int64_t domain_slices_ = 0;
+  std::optional<Ages> ages_;
+  std::vector<DomainState> domains_;
   std::int64_t available_;
   std::optional<double> waiting_until_;  // for a stall to take returned slices in
   double now_ = 0;                       // up to which changes have been taken
@@ -125,8 +145,19 @@ class Site {
   std::size_t cursor_ = 0;
 };
 
+// Seconds of an inner step, with its part of the writing of checkpoints. `place`: 0 for the fastest
+// learner to 1 for the slowest.
+double step_seconds_of(const Scenario& scenario, double place);
+
 // Tokens of one step of one of `learners` equal parts of the cluster.
 std::int64_t step_tokens_of(const Scenario& scenario, int learners);
+
+// What the link of a learner does to a fragment.
+struct SiteLink {
+  Nanoseconds latency;
+  Nanoseconds fragment_time;  // on the link
+};
+SiteLink site_link(const Scenario& scenario, int learner);
 
 // The cluster in `learners` equal parts, and `spares` more of the same size.
 std::vector<Site> make_sites(const Scenario& scenario, int learners, int spares, bool elastic,

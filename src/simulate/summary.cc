@@ -58,10 +58,11 @@ void set_rates(const Scenario& scenario, const SiteTimes& times, double tokens, 
   const double seconds = scenario.train.days * kDay;
   outcome.goodput = tokens / (ideal_rate(scenario) * seconds);
   outcome.availability = times.availability;
-  outcome.utilisation = times.training;
+  // The writing of checkpoints is part of the steps' time.
+  outcome.utilisation = times.training * scenario.train.step_seconds / step_seconds_of(scenario, 0);
   outcome.tokens_per_day = tokens / scenario.train.days;
-  const double watts = times.training * scenario.cluster.chip_watts +
-                       (1 - times.training) * scenario.cluster.idle_watts;
+  const double watts = outcome.utilisation * scenario.cluster.chip_watts +
+                       (1 - outcome.utilisation) * scenario.cluster.idle_watts;
   outcome.energy_per_token = watts * scenario.cluster.chips * seconds / tokens;
   outcome.cost_per_token =
       scenario.cluster.chips * seconds / 3600 * scenario.cluster.chip_hour_price / tokens;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/random.h"
+#include "simulate/site.h"
 #include "sync/machine.h"
 
 namespace archipelago::simulate {
@@ -33,9 +34,9 @@ Scenario random_scenario(std::uint64_t seed) {
   scenario.cluster.slice = 64;
   scenario.failure.mtbf_hours = 20 * (1 + 10 * random.uniform());  // a stall every few minutes
   scenario.failure.return_seconds = 100;
-  scenario.failure.domain_chips = random.below(2) == 0 ? 0 : 1e5;
-  scenario.failure.domain_mtbf_hours = 0.3;
-  scenario.failure.domain_return_seconds = 200;
+  scenario.failure.shape = random.below(2) == 0 ? 1 : 0.8;
+  scenario.region = {random.below(2) == 0 ? 0 : 1e5, 0.3, 200};
+  scenario.rack = {random.below(2) == 0 ? 0.0 : 256.0, 20, 100};
   scenario.train.days = 0.02;
   scenario.train.step_seconds = 0.3 + 2 * random.uniform();
   scenario.train.spread = random.uniform();
@@ -49,7 +50,8 @@ Scenario random_scenario(std::uint64_t seed) {
   scenario.sync.suspect = 5 + 20 * random.uniform();
   scenario.sync.expel = 60;
   scenario.sync.spares = static_cast<std::int64_t>(random.below(3));
-  scenario.link.gbps = random.below(2) == 0 ? 0 : 2 + 20 * random.uniform();
+  if (random.below(2) == 0) scenario.link.gbps = {2 + 20 * random.uniform(), 0};
+  if (random.below(2) == 0) scenario.link.latency = {0.05, 0.01, 0.2};
   return scenario;
 }
 
@@ -89,7 +91,7 @@ TEST(Decoupled, ASlowLinkStretchesRoundsAndNotTraining) {
   Scenario scenario;
   scenario.failure.mtbf_hours = 1e12;
   scenario.train.days = 0.05;
-  scenario.link.gbps = 0.2;  // 1e9 * 16 / 24 bits take 3.3 s
+  scenario.link.gbps = {0.2};  // 1e9 * 16 / 24 bits take 3.3 s
   const Outcome outcome = simulate_decoupled(scenario, 1);
   // 80 s until every learner has received the first state.
   EXPECT_NEAR(outcome.goodput, 1 - 80 / (0.05 * 86400), 1e-3);
@@ -106,7 +108,7 @@ TEST(Decoupled, ALostLearnerIsReplacedByASpare) {
   scenario.failure.return_seconds = 300;
   scenario.restart.down = 0;
   scenario.restart.join = 10;
-  scenario.train.days = 0.5;
+  scenario.train.days = 4;
   const Outcome without = simulate_decoupled(scenario, 1);
   scenario.sync.spares = 2;
   const Outcome with = simulate_decoupled(scenario, 1);
