@@ -31,6 +31,8 @@ std::vector<Option> top_options(RunConfig& c) {
       choice("method", c.method, {"decoupled", "data-parallel", "diloco", "streaming-diloco"},
              "how learners are kept together"),
       choice("device", c.device, {"cpu", "cuda", "auto"}, "what learners compute on"),
+      choice("record", c.record, {"decisions", "fragments"},
+             "what replay can do again: the decisions, or with the fragments also Theta"),
       text("chaos", c.chaos, "PLAN", "what to break and when (docs/reliability.md)"),
   };
 }

@@ -89,6 +89,7 @@ struct RunConfig {
   Sync sync;
   Checkpoint checkpoint;
   std::string chaos;               // plan: what to break and when (docs/reliability.md); empty: nothing
+  std::string record = "decisions";  // decisions: the event tape; fragments: also what was merged
   std::string device = "cpu";      // cpu, cuda, auto
   std::string method = "decoupled";
   std::string out;                 // the run's folder

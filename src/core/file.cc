@@ -228,7 +228,15 @@ AppendFile::AppendFile(std::filesystem::path path)
 }
 
 void AppendFile::append(std::string_view lines) {
-  write_all(file_.get(), lines.data(), lines.size(), path_);
+  struct stat before {};
+  if (::fstat(file_.get(), &before) != 0) fail("cannot stat", path_);
+  try {
+    write_all(file_.get(), lines.data(), lines.size(), path_);
+  } catch (const std::system_error&) {
+    // Whoever tries again must not find a part of them there.
+    static_cast<void>(::ftruncate(file_.get(), before.st_size));
+    throw;
+  }
 }
 
 }  // namespace archipelago

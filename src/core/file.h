@@ -84,7 +84,7 @@ class AppendFile {
   // newline first. Throws std::system_error naming the path.
   explicit AppendFile(std::filesystem::path path);
 
-  // Adds `lines`, which end in '\n'. Throws std::system_error naming the path.
+  // Adds `lines`, which end in '\n', all or none. Throws std::system_error naming the path.
   void append(std::string_view lines);
 
   const std::filesystem::path& path() const { return path_; }

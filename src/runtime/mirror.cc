@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "runtime/machine_settings.h"
-#include "sync/tape.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -40,13 +39,17 @@ Mirror::Mirror(const Setup& setup, const std::optional<checkpoint::Global>& rest
     : machine_(machine_settings(setup), restored_from(restored)),
       state_(restored ? GlobalState(setup, *restored) : GlobalState(setup)),
       chaos_(parse_chaos(setup.config.chaos)),
-      orders_(static_cast<std::size_t>(islands)) {}
+      orders_(static_cast<std::size_t>(islands)) {
+  chain_.seal(sync::encode_start({machine_settings(setup), restored_from(restored)}));
+}
 
 void Mirror::apply(link::ReplicaMessage message) {
   if (message.header.kind == link::ReplicaKind::merged) {
-    state_.adopt({message.header.fragment,
-                  std::make_shared<const link::Values>(std::move(message.theta)),
-                  std::make_shared<const link::Values>(std::move(message.momentum))});
+    // In place only with its event: were the syncer to die in between, the round would be held
+    // again.
+    merged_[message.header.fragment] = {
+        message.header.fragment, std::make_shared<const link::Values>(std::move(message.theta)),
+        std::make_shared<const link::Values>(std::move(message.momentum))};
     return;
   }
   if (message.header.kind == link::ReplicaKind::chaos) {
@@ -57,7 +60,7 @@ void Mirror::apply(link::ReplicaMessage message) {
   const sync::TapeEntry entry = sync::decode_entry(message.text);
   std::vector<sync::Action> actions;
   machine_.handle(entry.time, entry.event, actions);
-  if (actions != entry.actions) {
+  if (actions != entry.actions || chain_.follow(message.text) != sync::TapeChain::Fit::fits) {
     throw Error(ExitCode::internal,
                 "the standby syncer decides otherwise than the syncer did at " + message.text);
   }
@@ -81,6 +84,10 @@ void Mirror::follow(const std::vector<sync::Action>& actions) {
       give(expel->island, order_of(*expel));
     } else if (const auto* retire = std::get_if<sync::Retire>(&action)) {
       give(retire->island, order_of(*retire));
+    } else if (const auto* publish = std::get_if<sync::Publish>(&action)) {
+      auto merged = merged_.extract(publish->fragment);
+      if (merged.empty()) throw Error(ExitCode::internal, "a merge reached the standby in part");
+      state_.adopt(std::move(merged.mapped()));
     } else if (std::holds_alternative<sync::Pause>(action)) {
       paused_ = true;
     } else if (const auto* finish = std::get_if<sync::Finish>(&action)) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "runtime/global_state.h"
 #include "runtime/setup.h"
 #include "sync/machine.h"
+#include "sync/tape.h"
 
 namespace archipelago::runtime {
 
@@ -38,6 +40,8 @@ class Mirror {
   sync::Nanoseconds time() const { return time_; }   // of the last event
   std::int64_t entries() const { return entries_; }  // of the event tape, since the run's start
 
+  const sync::TapeChain& chain() const { return chain_; }
+
   // The newest entries of the tape, of which the syncer may not have written all.
   const std::deque<std::string>& recent_entries() const { return recent_; }
 
@@ -46,6 +50,9 @@ class Mirror {
 
   sync::Machine machine_;
   GlobalState state_;
+  sync::TapeChain chain_;
+  // Merges that the tape does not know yet, by fragment.
+  std::map<int, GlobalState::MergedFragment> merged_;
   Chaos chaos_;
   std::vector<StandingOrder> orders_;  // by island
   bool paused_ = false;

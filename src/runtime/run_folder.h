@@ -26,6 +26,7 @@ class RunFolder {
   std::filesystem::path config() const { return folder_ / "config.ini"; }
   std::filesystem::path metrics() const { return folder_ / "metrics.jsonl"; }
   std::filesystem::path events() const { return folder_ / "events.jsonl"; }
+  std::filesystem::path contributions() const { return folder_ / "tape"; }
   std::filesystem::path status() const { return folder_ / "status.json"; }
   std::filesystem::path summary() const { return folder_ / "summary.json"; }
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "sync/tape.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -18,6 +19,8 @@ std::string text_of(const nlohmann::json& json, int indent = -1) {
 
 // Lines that a full disk does not take are kept up to this size, then dropped.
 constexpr std::size_t kLargestBacklog = 8 << 20;
+// Contributions wait for the disk up to this size, then they are dropped.
+constexpr std::size_t kLargestContributionBacklog = 1 << 30;
 constexpr std::chrono::milliseconds kPause{20};  // lines of that time are written together
 
 }  // namespace
@@ -45,7 +48,28 @@ void RunRecord::add_event(std::string line) {
   pending_.events += line;
 }
 
-void RunRecord::add_event(const nlohmann::json& row) { add_event(text_of(row)); }
+void RunRecord::add_event(const nlohmann::json& row) {
+  add_event(sync::TapeChain().seal(text_of(row)));
+}
+
+void RunRecord::begin_contributions(int life) {
+  const std::lock_guard lock(mutex_);
+  contributions_.emplace(folder_.contributions(), life);
+}
+
+void RunRecord::add_contribution(const fragment::ContributionKey& key,
+                                 std::span<const float> values) {
+  const std::lock_guard lock(mutex_);
+  if (pending_.contribution_bytes + values.size_bytes() > kLargestContributionBacklog) {
+    if (!dropped_) {
+      log_warning("the disk is too slow for the run's fragments: replay will not find them all");
+    }
+    dropped_ = true;
+    return;
+  }
+  pending_.contributions.push_back({key, {values.begin(), values.end()}});
+  pending_.contribution_bytes += values.size_bytes();
+}
 
 void RunRecord::write_status(const nlohmann::json& status) {
   std::string text = text_of(status) + '\n';
@@ -91,6 +115,7 @@ void RunRecord::run() try {
 }
 
 void RunRecord::write(Pending& pending) {
+  write_contributions(pending.contributions);
   unwritten_.metrics += pending.metrics;
   unwritten_.events += pending.events;
   append(metrics_file_, folder_.metrics(), unwritten_.metrics);
@@ -100,6 +125,16 @@ void RunRecord::write(Pending& pending) {
     write_file(folder_.status(), *pending.status, Durability::unflushed);
   } catch (const std::system_error& error) {
     complain(error.what());
+  }
+}
+
+void RunRecord::write_contributions(const std::vector<Contribution>& contributions) {
+  for (const Contribution& contribution : contributions) {
+    try {
+      contributions_->add(contribution.key, contribution.values);
+    } catch (const std::system_error& error) {
+      complain(error.what());
+    }
   }
 }
 

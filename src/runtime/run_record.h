@@ -5,10 +5,13 @@
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/file.h"
+#include "fragment/contributions.h"
 #include "runtime/run_folder.h"
 
 namespace archipelago::runtime {
@@ -23,8 +26,12 @@ class RunRecord {
   RunRecord& operator=(const RunRecord&) = delete;
 
   void add_metrics(const nlohmann::json& row);
-  void add_event(std::string line);  // of the event tape, without its end of line
-  void add_event(const nlohmann::json& row);
+  void add_event(std::string line);           // of the event tape, sealed, without its end of line
+  void add_event(const nlohmann::json& row);  // a line that is no entry; seals it
+
+  // Begins a life of contributions, which are kept before the lines that are told after them.
+  void begin_contributions(int life);
+  void add_contribution(const fragment::ContributionKey& key, std::span<const float> values);
 
   // The newest status replaces one that was not written yet.
   void write_status(const nlohmann::json& status);
@@ -33,17 +40,26 @@ class RunRecord {
   void write_summary(const nlohmann::json& summary);
 
  private:
+  struct Contribution {
+    fragment::ContributionKey key;
+    std::vector<float> values;
+  };
   struct Pending {
+    std::vector<Contribution> contributions;
+    std::size_t contribution_bytes = 0;
     std::string metrics;
     std::string events;
     std::optional<std::string> status;
 
-    bool empty() const { return metrics.empty() && events.empty() && !status; }
+    bool empty() const {
+      return contributions.empty() && metrics.empty() && events.empty() && !status;
+    }
   };
 
   void run();
   void finish();
   void write(Pending& pending);
+  void write_contributions(const std::vector<Contribution>& contributions);
   void append(std::unique_ptr<AppendFile>& file, const std::filesystem::path& path,
               std::string& lines);
   void complain(const std::string& what);
@@ -55,6 +71,8 @@ class RunRecord {
   bool writing_ = false;
   bool broken_ = false;  // the thread has ended early
   bool stopping_ = false;
+  bool dropped_ = false;  // a contribution: the disk is too slow
+  std::optional<fragment::ContributionWriter> contributions_;  // the thread's, once it was begun
 
   // Of the thread alone.
   std::unique_ptr<AppendFile> metrics_file_;

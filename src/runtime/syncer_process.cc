@@ -13,7 +13,6 @@
 #include "runtime/clock.h"
 #include "runtime/machine_settings.h"
 #include "runtime/signals.h"
-#include "sync/tape.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -56,7 +55,9 @@ SyncerProcess::SyncerProcess(const Setup& setup, const RunFolder& folder, link::
   if (start.mirror != nullptr) {
     take_over(*start.mirror);
   } else {
-    record_.add_event(sync::encode_start({machine_settings(setup), restored_from(start.restored)}));
+    record_.add_event(
+        chain_.seal(sync::encode_start({machine_settings(setup), restored_from(start.restored)})));
+    begin_contributions();
   }
 }
 
@@ -280,11 +281,40 @@ void SyncerProcess::tell(const sync::Event& event) {
   const sync::Nanoseconds now = elapsed_ns();
   actions_.clear();
   machine_.handle(now, event, actions_);
-  std::string entry = sync::encode_entry(now, event, actions_);
+  keep_contributions();
+  std::string entry = chain_.seal(sync::encode_entry(now, event, actions_));
   replicate_entry(entry);
   record_.add_event(std::move(entry));
   // Nothing that an action does tells the machine anything: it hears of it in a later turn.
   for (const auto& action : actions_) std::visit([this](const auto& a) { act(a); }, action);
+}
+
+// What learners give to merges is kept where the options ask for it; replay finds it by the life.
+void SyncerProcess::begin_contributions() {
+  const auto& config = setup_.config;
+  if (config.record != "fragments") return;
+  const int life = fragment::next_life(folder_.contributions());
+  record_.begin_contributions(life);
+  record_.add_event(nlohmann::json{{"t", elapsed_ns()},
+                                   {"contributions",
+                                    {{"life", life},
+                                     {"merge", config.sync.merge},
+                                     {"outer_lr", config.sync.outer_lr},
+                                     {"outer_momentum", config.sync.outer_momentum}}}});
+}
+
+// Before the entry that they belong to.
+void SyncerProcess::keep_contributions() {
+  if (setup_.config.record != "fragments") return;
+  for (const auto& action : actions_) {
+    const auto* merge = std::get_if<sync::Merge>(&action);
+    if (merge == nullptr) continue;
+    for (const auto& part : merge->contributions) {
+      const auto& arrived = arrived_.at({part.learner, part.incarnation, merge->round});
+      record_.add_contribution({merge->round, part.learner, part.incarnation},
+                               arrived.fragment.values);
+    }
+  }
 }
 
 // ---- Actions -----------------------------------------------------------------------------------

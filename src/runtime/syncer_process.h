@@ -23,6 +23,7 @@
 #include "runtime/run_statistics.h"
 #include "runtime/setup.h"
 #include "sync/machine.h"
+#include "sync/tape.h"
 
 namespace archipelago::runtime {
 
@@ -94,6 +95,8 @@ class SyncerProcess {
   void reconcile(int peer, const link::Report& report);
   void replicate();
   void replicate_fragment(int fragment);
+  void begin_contributions();
+  void keep_contributions();
   void replicate_entry(const std::string& entry);
   void publish_acknowledged();
 
@@ -150,6 +153,7 @@ class SyncerProcess {
 
   double started_;
   RunRecord record_;
+  sync::TapeChain chain_;
   RunStatistics statistics_;
   GlobalState state_;
   MergeWorker merger_;

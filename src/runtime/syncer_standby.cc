@@ -29,7 +29,9 @@ std::int64_t count_entries(const std::filesystem::path& tape) {
 void SyncerProcess::take_over(const Mirror& mirror) {
   started_ = now_seconds() - static_cast<double>(mirror.time()) / 1e9;
   paused_ = mirror.paused();
+  chain_ = mirror.chain();
   continue_tape(mirror);
+  begin_contributions();
   for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
     islands_[peer].order = mirror.orders().at(peer);
     islands_[peer].to_reconcile = true;

@@ -94,6 +94,10 @@ ARCHIPELAGO_LAYOUT(Finish, "finish", ARCHIPELAGO_FIELD(outcome), ARCHIPELAGO_FIE
 #undef ARCHIPELAGO_FIELD
 #undef ARCHIPELAGO_LAYOUT
 
+constexpr std::string_view kSumBegin = ",\"sum\":\"";
+constexpr std::size_t kSumDigits = 16;
+constexpr std::string_view kSumEnd = "\"}";
+
 constexpr const char* kOutcomes[] = {"complete", "stopped", "no_learners"};
 
 [[noreturn]] void fail(const std::string& problem) {
@@ -255,6 +259,8 @@ std::string encode_entry(Nanoseconds time, const Event& event, std::span<const A
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string encode_action(const Action& action) { return encode_variant(action).dump(); }
+
 TapeStart decode_start(std::string_view line) {
   const Json object = parse(line);
   TapeStart start;
@@ -272,6 +278,28 @@ TapeEntry decode_entry(std::string_view line) {
   if (!actions.is_array()) fail("\"actions\" is no list");
   for (const Json& action : actions) decode_variant(action, entry.actions.emplace_back());
   return entry;
+}
+
+std::string TapeChain::seal(const std::string& line) {
+  sum_ = checksum(std::as_bytes(std::span(line)), sum_);
+  std::string sealed = line.substr(0, line.size() - 1);
+  sealed += kSumBegin;
+  sealed += to_hex(sum_);
+  sealed += kSumEnd;
+  return sealed;
+}
+
+TapeChain::Fit TapeChain::follow(std::string_view line) {
+  constexpr std::size_t kLength = kSumBegin.size() + kSumDigits + kSumEnd.size();
+  if (line.size() <= kLength || !line.ends_with(kSumEnd)) return Fit::unsealed;
+  const std::string_view seal = line.substr(line.size() - kLength);
+  if (!seal.starts_with(kSumBegin)) return Fit::unsealed;
+  std::string told(line.substr(0, line.size() - kLength));
+  told += '}';
+  const std::uint64_t sum = checksum(std::as_bytes(std::span(told)), sum_);
+  if (seal.substr(kSumBegin.size(), kSumDigits) != to_hex(sum)) return Fit::differs;
+  sum_ = sum;
+  return Fit::fits;
 }
 
 }  // namespace archipelago::sync

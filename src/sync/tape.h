@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,8 +32,30 @@ struct TapeEntry {
 std::string encode_start(const TapeStart& start);
 std::string encode_entry(Nanoseconds time, const Event& event, std::span<const Action> actions);
 
-// Throw Error(bad_data) naming what is wrong with the line.
+// Throw Error(bad_data) naming what is wrong with the line. A checksum in it is passed over.
 TapeStart decode_start(std::string_view line);
 TapeEntry decode_entry(std::string_view line);
+
+// {"type": "ask", ...}
+std::string encode_action(const Action& action);
+
+// The checksum that ends every line, "sum": of the line and of all lines that were chained before
+// it. So a changed line is found where it is, and a missing one at the line behind it. A start
+// begins a chain that its entries go on with; a line of any other kind is a chain of its own.
+class TapeChain {
+ public:
+  // The line with its checksum, which later lines go on from.
+  std::string seal(const std::string& line);
+
+  enum class Fit {
+    fits,      // and the chain goes on from it
+    unsealed,  // no checksum at its end: no whole line
+    differs,
+  };
+  Fit follow(std::string_view line);
+
+ private:
+  std::uint64_t sum_ = 0;
+};
 
 }  // namespace archipelago::sync

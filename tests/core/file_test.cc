@@ -1,10 +1,12 @@
 #include "core/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <iterator>
 #include <system_error>
@@ -99,6 +101,21 @@ TEST_F(FileTest, OnlyOldTemporariesOfTheDeadAreStale) {
   EXPECT_TRUE(std::filesystem::exists(of_a_living));
   EXPECT_TRUE(std::filesystem::exists(elsewhere));
   EXPECT_TRUE(std::filesystem::exists(foreign));
+}
+
+TEST_F(FileTest, AnAppendThatFailsLeavesNothingBehind) {
+  const auto path = folder_ / "lines";
+  AppendFile file(path);
+  file.append("one\n");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit tight{10, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  EXPECT_THROW(file.append("two\nthree\nfour\n"), std::system_error);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(read_file(path), "one\n");
 }
 
 }  // namespace

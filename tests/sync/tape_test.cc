@@ -95,5 +95,25 @@ TEST(Tape, ForeignLinesAreNamed) {
   }
 }
 
+TEST(TapeChain, FindsChangesGapsAndCuts) {
+  using Fit = TapeChain::Fit;
+  TapeChain writer;
+  std::vector<std::string> lines;
+  for (int i = 0; i < 3; ++i) lines.push_back(writer.seal(encode_entry(i, Tick{}, {})));
+  TapeChain reader;
+  for (const std::string& line : lines) {
+    EXPECT_EQ(reader.follow(line), Fit::fits);
+    EXPECT_EQ(decode_entry(line).event, Event(Tick{}));
+  }
+  TapeChain other;
+  EXPECT_EQ(other.follow(lines[1]), Fit::differs);  // a line is missing before it
+  EXPECT_EQ(other.follow(lines[0].substr(0, lines[0].size() - 1)), Fit::unsealed);
+  std::string changed = lines[0];
+  changed[5] = changed[5] == '1' ? '2' : '1';
+  EXPECT_EQ(other.follow(changed), Fit::differs);
+  EXPECT_EQ(other.follow(encode_entry(0, Tick{}, {})), Fit::unsealed);
+  EXPECT_EQ(other.follow(lines[0]), Fit::fits);  // and none of that has moved it
+}
+
 }  // namespace
 }  // namespace archipelago::sync
