@@ -20,6 +20,7 @@ int run_replay(std::span<const std::string> given) {
        1, 1},
       options, given);
   if (!positional) return 0;
+  config::clear_environment();  // the run's own options count
   const replay::Replayed replayed = replay::replay(positional->front());
   std::cout << (json ? replay::replayed_json(replayed) + "\n" : replay::replayed_text(replayed));
   if (!replayed.difference.empty()) throw Error(ExitCode::bad_data, replayed.difference);

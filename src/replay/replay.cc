@@ -18,9 +18,8 @@ namespace archipelago::replay {
 namespace {
 
 config::RunConfig read_config(const std::filesystem::path& file) {
-  config::RunConfig config;
-  config::read_ini_file(config::run_options(config), file);
-  return config;
+  const std::vector<std::string> arguments = {"--config", file.string()};
+  return config::parse_run_config(arguments);
 }
 
 class Replay {

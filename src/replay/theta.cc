@@ -16,7 +16,7 @@ constexpr std::size_t kSaved = 3;  // older ones are looked for among the checkp
 
 Theta::Theta(std::filesystem::path run, const config::RunConfig& config)
     : run_(std::move(run)), config_(config) {
-  setups_.push_back(runtime::make_setup(config_, config_.model.vocabulary));
+  setups_.push_back(runtime::make_setup(config_));
 }
 
 void Theta::forget(const std::string& why) {
@@ -51,7 +51,7 @@ const runtime::Setup& Theta::setup_with(const Life& life) {
   config_.sync.merge = life.merge;
   config_.sync.outer_lr = life.outer_lr;
   config_.sync.outer_momentum = life.outer_momentum;
-  return setups_.emplace_back(runtime::make_setup(config_, config_.model.vocabulary));
+  return setups_.emplace_back(runtime::make_setup(config_));
 }
 
 void Theta::merge(const sync::Merge& action) {

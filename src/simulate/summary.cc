@@ -63,6 +63,7 @@ void set_rates(const Scenario& scenario, const SiteTimes& times, double tokens, 
   outcome.tokens_per_day = tokens / scenario.train.days;
   const double watts = outcome.utilisation * scenario.cluster.chip_watts +
                        (1 - outcome.utilisation) * scenario.cluster.idle_watts;
+  if (tokens <= 0) return;  // nothing a token
   outcome.energy_per_token = watts * scenario.cluster.chips * seconds / tokens;
   outcome.cost_per_token =
       scenario.cluster.chips * seconds / 3600 * scenario.cluster.chip_hour_price / tokens;

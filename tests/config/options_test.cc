@@ -70,6 +70,7 @@ RunConfig unlike_default() {
             0.1, 1.5, 9.75, 0};
   c.checkpoint = {11, 13, 17};
   c.chaos = "kill learner=1 at=20s";
+  c.record = "fragments";
   c.device = "auto";
   c.out = "runs/a b";
   c.resume = true;

@@ -45,7 +45,7 @@ class FakeRun {
       : folder(std::filesystem::temp_directory_path() /
                ("replay-test-" + std::to_string(::getpid()))),
         files_(folder),
-        setup_(runtime::make_setup(config, config.model.vocabulary)) {
+        setup_(runtime::make_setup(config)) {
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(files_.checkpoints());
     std::ofstream(files_.config()) << config::write_ini(config);

@@ -99,6 +99,18 @@ TEST(Decoupled, ASlowLinkStretchesRoundsAndNotTraining) {
   EXPECT_GT(outcome.staleness, 60);
 }
 
+TEST(Decoupled, LearnersOfASlowRegionGiveOlderFragments) {
+  Scenario scenario;
+  scenario.failure.mtbf_hours = 1e12;
+  scenario.train.days = 0.05;
+  scenario.sync.learners = 4;
+  scenario.sync.grace = 0;  // nobody waits for the slow
+  scenario.link.gbps = {0, 0.3};
+  const Outcome outcome = simulate_decoupled(scenario, 1);
+  EXPECT_EQ(outcome.contributions[0], outcome.contributions[1]);
+  EXPECT_LT(outcome.contributions[3], outcome.contributions[0] / 2);
+}
+
 TEST(Decoupled, ALostLearnerIsReplacedByASpare) {
   Scenario scenario;
   scenario.cluster.chips = 4;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -110,6 +111,77 @@ TEST(Sites, FailAsOftenAsTheirChipsSay) {
   const double mean = 8760 * 3600 / 1e5;
   const double expected = 20 * 86400 / (mean + 18.5);
   EXPECT_NEAR(failures, expected, 4 * std::sqrt(expected));
+}
+
+// Chips of a Weibull life that are all new: by time t, each has failed with 1 - exp(-(t /
+// scale)^k), and few of them twice.
+TEST(Sites, YoungChipsFailMoreOftenWhereTheShapeIsBelowOne) {
+  Scenario scenario;
+  scenario.cluster.chips = 100'000;
+  scenario.restart = {0, 0, 1e6, 0, 0, 0};
+  scenario.failure.shape = 0.5;
+  scenario.failure.return_seconds = 1;
+  const double scale = 8760 * 3600 / 2.0;  // mean = scale Gamma(1 + 1 / 0.5)
+  const auto failures_within = [&](double age_hours, double days) {
+    scenario.failure.age_hours = age_hours;
+    std::vector<Site> sites = make_sites(scenario, 1, 0, true, 3);
+    const Nanoseconds end = to_nanoseconds(days * 86400);
+    int failures = 0;
+    for (Nanoseconds time = sites[0].stretch_after(0).end; time < end; ++failures) {
+      time = sites[0].stretch_after(time).end;
+    }
+    return failures;
+  };
+  const auto expected = [&](double from, double to) {
+    return 1e5 * (std::exp(-std::sqrt(from / scale)) - std::exp(-std::sqrt(to / scale)));
+  };
+  // Failed chips are young again: beyond the first failures come some of theirs.
+  const int young = failures_within(0, 0.05);
+  EXPECT_NEAR(young, expected(0, 0.05 * 86400), 0.06 * young);
+  const int old = failures_within(8760, 0.5);
+  EXPECT_NEAR(old,
+              expected(8760 * 3600, 8760 * 3600 + 0.5 * 86400) * 1e5 /
+                  (1e5 * std::exp(-std::sqrt(8760 * 3600 / scale))),
+              0.25 * old);
+}
+
+TEST(Sites, HostsRacksAndRegionsFailAsOne) {
+  Scenario scenario;
+  scenario.cluster.chips = 64'000;
+  scenario.failure.mtbf_hours = 1e9;
+  scenario.restart = {0, 0, 1e6, 0, 0, 0};
+  scenario.host = {128, 10'000, 600};
+  std::vector<Site> hosts = make_sites(scenario, 1, 0, true, 5);
+  // 500 hosts, one failure in 20 hours; two slices each.
+  const Stretch first = hosts[0].stretch_after(0);
+  const Stretch second = hosts[0].stretch_after(first.end);
+  EXPECT_DOUBLE_EQ(second.capacity, 998.0 / 1000);
+  EXPECT_FALSE(first.dies);
+
+  // A region holds two of four learners, which go at once.
+  scenario.host.size = 0;
+  scenario.region = {32'000, 100, 600};
+  std::vector<Site> learners = make_sites(scenario, 4, 0, true, 5);
+  const Nanoseconds end = to_nanoseconds(1e7);
+  EXPECT_EQ(learners[0].next_death(0, end), learners[1].next_death(0, end));
+  EXPECT_EQ(learners[2].next_death(0, end), learners[3].next_death(0, end));
+  EXPECT_NE(learners[0].next_death(0, end), learners[2].next_death(0, end));
+}
+
+TEST_F(Traced, WithoutElasticityStepsSinceTheCheckpointAreUndone) {
+  scenario.restart.rigid_down = 3;
+  scenario.checkpoint = {4, 0};
+  std::ofstream(path) << "time_s,chip,return_s\n10.5,1,20\n";
+  SiteSettings settings;
+  settings.slices = 4;
+  settings.step = kSecond;
+  settings.step_tokens = 100;
+  settings.elastic = false;
+  Site site(scenario, settings, read_trace(path.string()), 1);
+  EXPECT_EQ(site.done_by(10 * kSecond).steps, 10);
+  const Stretch second = site.stretch_after(11 * kSecond);
+  EXPECT_EQ(second.steps, 8);  // checkpoints after steps 4 and 8
+  EXPECT_EQ(second.tokens, 800);
 }
 
 TEST(Sites, TimesAgreeWithARenewalModel) {
