@@ -34,7 +34,7 @@ class Observer {
     std::visit([&](const auto& event) { note(event); }, entry.event);
     actions_.clear();
     machine_.handle(now_, entry.event, actions_);
-    for (const sync::Action& action : actions_) note_action(action);
+    for (const sync::Action& action : entry.actions) note_action(action);
     note_active();
   }
 

@@ -83,6 +83,26 @@ TEST_F(Calibrate, PredictsTheRunThatItWasReadFrom) {
   }
 }
 
+// The tape of a real run of the quickstart's model: three learners on two
+// cores, learner 1 killed at its step 70.
+TEST(CalibrateReal, PredictsARunOfRealRanksWithinFivePercent) {
+  const ObservedRun run = observe_run(ARCHIPELAGO_KILLED_RUN);
+  const RunOutcome predicted = run_again(run.recorded);
+  EXPECT_EQ(run.outcome.losses, 1);
+  EXPECT_EQ(predicted.losses, 1);
+  EXPECT_GT(run.outcome.rounds, 200);
+  const auto expect_near = [](double simulated, double real) {
+    EXPECT_NEAR(simulated / real, 1, 0.05) << simulated << " for " << real;
+  };
+  expect_near(goodput_of(run, predicted), goodput_of(run, run.outcome));
+  expect_near(static_cast<double>(predicted.rounds), static_cast<double>(run.outcome.rounds));
+  ASSERT_EQ(run.outcome.contributions.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    expect_near(static_cast<double>(predicted.contributions[i]),
+                static_cast<double>(run.outcome.contributions[i]));
+  }
+}
+
 TEST_F(Calibrate, NamesWhatIsMissing) {
   EXPECT_THROW(observe_run((run / "none").string()), Error);
   std::ofstream(run / "events.jsonl") << "{}\n";
