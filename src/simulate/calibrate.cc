@@ -209,6 +209,12 @@ class Observer {
   Nanoseconds now_ = 0;
 };
 
+double contributors_of(const RunOutcome& outcome) {
+  double sum = 0;
+  for (const std::int64_t count : outcome.contributions) sum += static_cast<double>(count);
+  return outcome.merges > 0 ? sum / static_cast<double>(outcome.merges) : 0;
+}
+
 }  // namespace
 
 ObservedRun observe_run(const std::string& run) {
@@ -238,16 +244,6 @@ double goodput_of(const ObservedRun& run, const RunOutcome& outcome) {
   const double time = std::max(seconds(outcome.end - outcome.begin), 1e-3);
   return static_cast<double>(outcome.tokens) / std::max(run.tokens_per_second * time, 1e-9);
 }
-
-namespace {
-
-double contributors_of(const RunOutcome& outcome) {
-  double sum = 0;
-  for (const std::int64_t count : outcome.contributions) sum += static_cast<double>(count);
-  return outcome.merges > 0 ? sum / static_cast<double>(outcome.merges) : 0;
-}
-
-}  // namespace
 
 std::string comparison_text(const ObservedRun& run, const RunOutcome& predicted) {
   std::ostringstream out;
