@@ -69,9 +69,15 @@ std::size_t MailboxLayout::data_offset(int slot) const {
   return header_offset(slot) + round_up(sizeof(SlotHeader));
 }
 
+Checksum slot_checksum(const SlotHeader& header) {
+  return Checksum(
+      checksum(std::as_bytes(std::span(&header, 1)).first(offsetof(SlotHeader, checksum))));
+}
+
 std::uint64_t slot_checksum(const SlotHeader& header, std::span<const float> values) {
-  const auto fields = std::as_bytes(std::span(&header, 1)).first(offsetof(SlotHeader, checksum));
-  return checksum(std::as_bytes(values), checksum(fields));
+  Checksum sum = slot_checksum(header);
+  sum.add(std::as_bytes(values));
+  return sum.value();
 }
 
 std::vector<std::byte> encode_report(const MailboxLayout& layout, const Report& report,

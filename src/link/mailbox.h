@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/checksum.h"
 #include "link/link.h"
 #include "link/message.h"
 
@@ -49,7 +50,8 @@ struct SlotHeader {
   std::uint64_t checksum = 0;
 };
 
-// Checksum of a slot's header and data.
+// Checksum of a slot's header, to which that of the data is to be added, and of both.
+Checksum slot_checksum(const SlotHeader& header);
 std::uint64_t slot_checksum(const SlotHeader& header, std::span<const float> values);
 
 // The report's bytes, report_bytes() of them.

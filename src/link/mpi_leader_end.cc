@@ -44,19 +44,35 @@ PeerState MpiLeaderEnd::put_fragment(const FragmentHeader& header, std::span<con
   const int slot = slot_free_[0] ? 0 : 1;
   slot_free_[static_cast<std::size_t>(slot)] = false;
   SlotHeader slot_header{header, ++fragments_, 0};
-  slot_header.checksum = slot_checksum(slot_header, values);
   bytes_up_ += static_cast<std::int64_t>(sizeof slot_header + values.size_bytes());
 
   const auto put = [&](std::span<const std::byte> bytes, std::size_t offset) {
     return pair_.window.put(bytes, MpiPair::kSyncer, offset, "putting a fragment to the syncer");
   };
   // The flag goes last, after a flush: whoever sees it sees the data.
-  syncer_lost_ = put(std::as_bytes(values), layout_.data_offset(slot)) != mpi::Outcome::ok ||
+  syncer_lost_ = put_data(slot_header, std::as_bytes(values), slot) != mpi::Outcome::ok ||
                  put(std::as_bytes(std::span(&slot_header, 1)), layout_.header_offset(slot)) !=
                      mpi::Outcome::ok ||
                  put(std::as_bytes(std::span(&slot_header.number, 1)), layout_.flag_offset(slot)) !=
                      mpi::Outcome::ok;
   return syncer_lost_ ? PeerState::lost : PeerState::alive;
+}
+
+// Sets the header's checksum on the way: what has just been summed up is still in the cache when it
+// is put.
+mpi::Outcome MpiLeaderEnd::put_data(SlotHeader& header, std::span<const std::byte> data, int slot) {
+  constexpr std::size_t kPart = 256 << 10;
+  const std::string doing = "putting a fragment to the syncer";
+  Checksum sum = slot_checksum(header);
+  for (std::size_t begin = 0; begin < data.size(); begin += kPart) {
+    const auto part = data.subspan(begin, std::min(kPart, data.size() - begin));
+    sum.add(part);
+    const auto outcome =
+        pair_.window.start_put(part, MpiPair::kSyncer, layout_.data_offset(slot) + begin, doing);
+    if (outcome != mpi::Outcome::ok) return outcome;
+  }
+  header.checksum = sum.value();
+  return pair_.window.flush(MpiPair::kSyncer, doing);
 }
 
 PeerState MpiLeaderEnd::poll(std::vector<DownMessage>& messages) {

@@ -29,6 +29,7 @@ class MpiLeaderEnd : public LeaderEnd {
  private:
   enum class Receiving { header, values };
 
+  mpi::Outcome put_data(SlotHeader& header, std::span<const std::byte> data, int slot);
   void receive_header();
   void receive_values();
   void deliver(std::vector<DownMessage>& messages);
