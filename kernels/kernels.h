@@ -2,10 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
 
-// The numerical kernels that models are made of, behind one interface: kernels/cpu/ now, other
-// devices as further implementations.
+#include "kernels/mover.h"
+
+// The numerical kernels that models are made of, behind one interface: kernels/cpu/ and
+// kernels/cuda/.
 //
 // Dimensions
 //   B   sequences of a batch              C   width (channels)          I   inputs of a linear map
@@ -16,8 +20,30 @@
 // that allocate() gave. Arguments stand in the order outputs, inputs, sizes. An output is
 // overwritten unless its text says "added to"; gradients of parameters are always added to. Outputs
 // may not overlap inputs unless stated.
+//
+// Device memory
+// On a GPU allocate() gives memory that the host cannot touch, and a call only queues its work:
+// copy_in() and copy_out() are the way there and back. What returns a value to the host, and
+// copy_out(), wait for what was queued before; nothing else does.
 
 namespace archipelago::kernels {
+
+// What a product's operands are rounded to; sums, stored values and everything else are f32. The
+// processor's kernels know f32 only.
+enum class Precision { f32, bf16 };
+
+// Logits that are worth making at a time on a processor: about 4 MiB, so that they stay in the cache
+// between the kernels that make and use them.
+constexpr std::int64_t kHostLogitsAtOnce = 1 << 20;
+
+struct Device {
+  enum class Kind { cpu, cuda };
+  Kind kind = Kind::cpu;
+  int threads = 1;                        // cpu: OpenMP threads
+  int index = 0;                          // cuda: which of those that this process sees
+  Precision precision = Precision::bf16;  // cuda
+  bool deterministic = false;             // cuda: the same bits in every run
+};
 
 struct AdamWStep {
   float learning_rate;
@@ -47,6 +73,24 @@ class Kernels {
   // pointer and count to release().
   virtual float* allocate(std::int64_t count) = 0;
   virtual void release(float* memory, std::int64_t count) noexcept = 0;
+
+  // Whether the host may read and write what allocate() gives.
+  virtual bool on_host() const = 0;
+
+  // `bytes` from the host's memory; `host` may be changed at once after it.
+  virtual void copy_in(void* to, const void* host, std::int64_t bytes) = 0;
+
+  // `bytes` to the host's memory, there when the call returns.
+  virtual void copy_out(void* host, const void* from, std::int64_t bytes) = 0;
+
+  // x[count] = 0.
+  virtual void clear(float* x, std::int64_t count) = 0;
+
+  // For what goes between the device and other ranks; must not outlive the kernels.
+  virtual std::unique_ptr<Mover> make_mover() = 0;
+
+  // How many logits (rows * V) are worth making at a time.
+  virtual std::int64_t logits_at_once() const = 0;
 
   // x[B*T, C] = token_table[V, C] at tokens[B*T] + position_table[T, C].
   virtual void embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,
@@ -139,6 +183,15 @@ class Kernels {
                               const float* load, float balance_scale, float z_scale, std::int64_t R,
                               std::int64_t E, std::int64_t K) = 0;
 
+  // The rows' places in order of their experts, an expert's in order of the rows: first[E + 1] is
+  // each expert's first place (the last, R * K), places[R, K] the place of a row's k-th expert,
+  // rows[R * K] and place_gates[R * K] the row and the gate at a place; load[E] each expert's share
+  // of the places.
+  virtual void group_by_expert(std::int32_t* first, std::int32_t* places, std::int32_t* rows,
+                               float* place_gates, float* load, const std::int32_t* chosen,
+                               const float* gates, std::int64_t R, std::int64_t E,
+                               std::int64_t K) = 0;
+
   // y[i, C] = x[rows[i], C], times scales[i] where scales is not null, for i < count.
   virtual void gather_rows(float* y, const float* x, const std::int32_t* rows, const float* scales,
                            std::int64_t count, std::int64_t C) = 0;
@@ -197,30 +250,55 @@ class Kernels {
 // On `threads` >= 1 threads of this process; see docs/kernels.md.
 std::unique_ptr<Kernels> make_cpu_kernels(int threads);
 
-// Owns memory of one Kernels, which must outlive it.
-class Buffer {
+// On a GPU; see docs/gpu.md. Throws Error(configuration) where there is no such GPU, or the program
+// was built without CUDA.
+std::unique_ptr<Kernels> make_cuda_kernels(const Device& device);
+
+std::unique_ptr<Kernels> make_kernels(const Device& device);
+
+// GPUs that this process can compute on; where there are none, why_no_cuda() says why in a few
+// words.
+int cuda_devices();
+std::string why_no_cuda();
+
+// Owns memory of one Kernels, which must outlive it: `count` elements of four bytes, zero.
+template <typename T>
+class BufferOf {
+  static_assert(sizeof(T) == sizeof(float));
+
  public:
-  Buffer() = default;
-  Buffer(Kernels& kernels, std::int64_t count)
+  BufferOf() = default;
+  BufferOf(Kernels& kernels, std::int64_t count)
       : kernels_(&kernels), data_(kernels.allocate(count)), count_(count) {}
-  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
+  BufferOf(BufferOf&& other) noexcept { *this = std::move(other); }
+  BufferOf& operator=(BufferOf&& other) noexcept {
     std::swap(kernels_, other.kernels_);
     std::swap(data_, other.data_);
     std::swap(count_, other.count_);
     return *this;
   }
-  ~Buffer() {
+  ~BufferOf() {
     if (data_ != nullptr) kernels_->release(data_, count_);
   }
 
-  float* data() const { return data_; }
+  T* data() const { return reinterpret_cast<T*>(data_); }
   std::int64_t size() const { return count_; }
+
+  // Replaces the first elements by the host's, or the other way round.
+  void copy_in(std::span<const T> host) const {
+    kernels_->copy_in(data_, host.data(), static_cast<std::int64_t>(host.size_bytes()));
+  }
+  void copy_out(std::span<T> host) const {
+    kernels_->copy_out(host.data(), data_, static_cast<std::int64_t>(host.size_bytes()));
+  }
 
  private:
   Kernels* kernels_ = nullptr;
   float* data_ = nullptr;
   std::int64_t count_ = 0;
 };
+
+using Buffer = BufferOf<float>;
+using IndexBuffer = BufferOf<std::int32_t>;
 
 }  // namespace archipelago::kernels

@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   settings.threads = std::stoi(argv[7]);
   const auto network = model::make_model(config, settings.batch, settings.threads);
   network->initialize(1);
-  model::AdamW optimizer(network->tensors(), settings);
+  model::AdamW optimizer(network->tensors(), settings, network->kernels());
 
   Random random(2);
   std::vector<std::int32_t> tokens;

@@ -89,7 +89,7 @@ class Leader {
     link::FragmentHeader header;
     header.round = round;
     header.elements = static_cast<std::int64_t>(values_.size());
-    require(end_.put_fragment(header, values_) == link::PeerState::alive);
+    require(end_.put_fragment(header, std::as_bytes(std::span(values_))) == link::PeerState::alive);
   }
 
   void wait_for_slots(int count) {
@@ -128,7 +128,7 @@ void measure(Leader& leader, std::int64_t kibibytes, int turns, std::int64_t meb
 void play(mpi::Session& session, std::int64_t kibibytes, int turns, std::int64_t mebibytes,
           int tag) {
   const std::int64_t elements = (kibibytes << 10) / static_cast<std::int64_t>(sizeof(float));
-  const link::MailboxLayout layout(1, elements);
+  const link::MailboxLayout layout(1, kibibytes << 10);
   auto pair = link::MpiPair::create(0, 1, tag, layout);
   auto raw_comm = mpi::create_group({0, 1}, tag + 1);
   if (!pair || !raw_comm) throw Error(ExitCode::internal, "a rank died");

@@ -5,9 +5,9 @@
 
 One learner a host, the syncer on one more; hosts are network namespaces (tests/hosts/hosts.py) and every
 host's link, the syncer's too, has the row's rate in each direction (tc tbf). Each run trains the quickstart's
-model for --seconds and is then stopped. Methods take turns within a rate. Columns:
+model for --seconds after all learners have begun and is then stopped. Methods take turns within a rate. Columns:
 
-    tokens/s    of all learners, from the first to the last row of metrics.jsonl after a second of training
+    tokens/s    of all learners, from a second after the last of them has begun
     share       of the same method's tokens/s without a limit
     / dp        tokens/s over those of data-parallel at the same rate
     waited      share of their time that learners waited for the exchange (blocked_fraction)
@@ -42,6 +42,10 @@ def read_rows(path):
     return [json.loads(line) for line in text.split("\n")[:-1]]
 
 
+def learners_in(rows):
+    return {row["learner"] for row in rows if "learner" in row}
+
+
 def train(hosts, program, method, out, options, seconds):
     """Runs the method for `seconds` after its first steps; its run folder's rows and summary."""
     learners = len(hosts.names) - 1
@@ -52,7 +56,7 @@ def train(hosts, program, method, out, options, seconds):
     with open(out.with_suffix(".log"), "w") as log:
         job = subprocess.Popen(hosts.on("h1", command), env=hosts.environment(), stdout=log, stderr=log)
         waited = 0
-        while not read_rows(out / "metrics.jsonl"):
+        while len(learners_in(read_rows(out / "metrics.jsonl"))) < learners:
             time.sleep(0.2)
             waited += 0.2
             if job.poll() is not None or waited > START_SECONDS + seconds:
@@ -67,9 +71,11 @@ def train(hosts, program, method, out, options, seconds):
 def measured(rows, summary, fragments):
     """What the run's own records say, by name."""
     steps = [row for row in rows if "learner" in row]
-    begin, end = steps[0]["t"] + SETTLING_SECONDS, steps[-1]["t"]
+    learners = learners_in(rows)
+    # The syncer's link carries the whole model to each learner before that begins.
+    all_train = max(min(row["t"] for row in steps if row["learner"] == learner) for learner in learners)
+    begin, end = all_train + SETTLING_SECONDS, steps[-1]["t"]
     speed, made = 0, 0
-    learners = {row["learner"] for row in steps}
     for learner in learners:
         own = [row for row in steps if row["learner"] == learner and row["t"] >= begin]
         speed += (own[-1]["tokens"] - own[0]["tokens"]) / (own[-1]["t"] - own[0]["t"])

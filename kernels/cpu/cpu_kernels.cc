@@ -17,6 +17,16 @@ float* CpuKernels::allocate(std::int64_t count) {
 
 void CpuKernels::release(float* memory, std::int64_t) noexcept { std::free(memory); }
 
+void CpuKernels::copy_in(void* to, const void* host, std::int64_t bytes) {
+  std::memcpy(to, host, static_cast<std::size_t>(bytes));
+}
+
+void CpuKernels::copy_out(void* host, const void* from, std::int64_t bytes) {
+  std::memcpy(host, from, static_cast<std::size_t>(bytes));
+}
+
+void CpuKernels::clear(float* x, std::int64_t count) { std::fill_n(x, count, 0.0F); }
+
 void CpuKernels::reserve_scratch(std::int64_t count) {
   for (Buffer& buffer : scratch_) {
     if (buffer.size() < count) buffer = Buffer(*this, count);

@@ -14,6 +14,12 @@ class CpuKernels final : public Kernels {
 
   float* allocate(std::int64_t count) override;
   void release(float* memory, std::int64_t count) noexcept override;
+  bool on_host() const override { return true; }
+  void copy_in(void* to, const void* host, std::int64_t bytes) override;
+  void copy_out(void* host, const void* from, std::int64_t bytes) override;
+  void clear(float* x, std::int64_t count) override;
+  std::unique_ptr<Mover> make_mover() override { return make_host_mover(); }
+  std::int64_t logits_at_once() const override { return kHostLogitsAtOnce; }
   void embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,
                          const float* position_table, std::int64_t B, std::int64_t T,
                          std::int64_t C) override;
@@ -54,6 +60,9 @@ class CpuKernels final : public Kernels {
                       const float* log_sum, const std::int32_t* chosen, const float* gates,
                       const float* load, float balance_scale, float z_scale, std::int64_t R,
                       std::int64_t E, std::int64_t K) override;
+  void group_by_expert(std::int32_t* first, std::int32_t* places, std::int32_t* rows,
+                       float* place_gates, float* load, const std::int32_t* chosen,
+                       const float* gates, std::int64_t R, std::int64_t E, std::int64_t K) override;
   void gather_rows(float* y, const float* x, const std::int32_t* rows, const float* scales,
                    std::int64_t count, std::int64_t C) override;
   void scatter_rows(float* x, const float* y, const std::int32_t* rows, std::int64_t count,
@@ -85,6 +94,7 @@ class CpuKernels final : public Kernels {
 
   int threads_;
   std::vector<Buffer> scratch_;
+  std::vector<std::int32_t> next_place_;  // of each expert
   Buffer turned_weight_;
 };
 

@@ -62,6 +62,26 @@ void CpuKernels::route_backward(float* d_logits, const float* d_gates, const flo
   });
 }
 
+void CpuKernels::group_by_expert(std::int32_t* first, std::int32_t* places, std::int32_t* rows,
+                                 float* place_gates, float* load, const std::int32_t* chosen,
+                                 const float* gates, std::int64_t R, std::int64_t E,
+                                 std::int64_t K) {
+  const std::int64_t count = R * K;
+  std::fill_n(first, E + 1, 0);
+  for (std::int64_t i = 0; i < count; ++i) ++first[chosen[i] + 1];
+  for (std::int64_t e = 0; e < E; ++e) {
+    load[e] = static_cast<float>(first[e + 1]) / static_cast<float>(count);
+    first[e + 1] += first[e];
+  }
+  next_place_.assign(first, first + E);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t place = next_place_[static_cast<std::size_t>(chosen[i])]++;
+    places[i] = place;
+    rows[place] = static_cast<std::int32_t>(i / K);
+    place_gates[place] = gates[i];
+  }
+}
+
 void CpuKernels::gather_rows(float* y, const float* x, const std::int32_t* rows,
                              const float* scales, std::int64_t count, std::int64_t C) {
   parallel_ranges(threads_, count, 1, [&](int, Range range) {

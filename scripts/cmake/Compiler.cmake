@@ -5,14 +5,15 @@ set(ARCHIPELAGO_SANITIZERS "" CACHE STRING "e.g. address,undefined or thread")
 add_library(archipelago_flags INTERFACE)
 target_compile_features(archipelago_flags INTERFACE cxx_std_20)
 target_compile_options(archipelago_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+  "$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion;-Werror>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>")
 if(ARCHIPELAGO_NATIVE)
-  target_compile_options(archipelago_flags INTERFACE -march=native)
+  target_compile_options(archipelago_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-march=native>)
 endif()
 if(ARCHIPELAGO_SANITIZERS)
   # gcc 12 sees uninitialized members in its own <regex> under sanitizers.
   target_compile_options(archipelago_flags INTERFACE
-    -fsanitize=${ARCHIPELAGO_SANITIZERS} -fno-omit-frame-pointer -Wno-maybe-uninitialized)
+    "$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${ARCHIPELAGO_SANITIZERS};-fno-omit-frame-pointer;-Wno-maybe-uninitialized>")
   target_link_options(archipelago_flags INTERFACE -fsanitize=${ARCHIPELAGO_SANITIZERS})
 endif()
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -36,7 +36,11 @@ class Diloco : public Method {
   bool meets(std::int64_t step) const override;
   runtime::LearnerState::Step step(std::int64_t step) override;
   void finish() override;
-  checkpoint::Global result() const override { return global_->checkpoint(); }
+  checkpoint::Global result() const override {
+    checkpoint::Global state;
+    global_->fill(state);
+    return state;
+  }
   double blocked_seconds() const override { return blocked_seconds_; }
   std::int64_t rounds() const override { return rounds_; }
   std::vector<RoundRow> take_rounds() override;

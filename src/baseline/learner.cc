@@ -23,9 +23,11 @@ Learner::Learner(const runtime::Setup& setup, const data::Dataset& dataset,
       folder_(folder),
       watches_folder_(rank == 0),
       memory_before_(runtime::resident_bytes()),
-      state_(setup, dataset, layout.island_of(rank),
-             rank - layout.first_rank(layout.island_of(rank)), layout.ranks_per_island) {
+      state_(setup, dataset, kernels::make_cpu_kernels(setup.config.train.threads),
+             layout.island_of(rank), rank - layout.first_rank(layout.island_of(rank)),
+             layout.ranks_per_island) {
   state_.begin(0, 0, nullptr);
+  state_.take_fixed_share();
   const runtime::GlobalState initial(setup);
   for (int fragment = 0; fragment < setup.fragment_count(); ++fragment) {
     state_.receive(fragment, 0, *initial.theta(fragment));

@@ -24,7 +24,7 @@ Records::Records(const runtime::Setup& setup, const runtime::RunFolder& folder,
       islands_(std::move(islands)),
       started_(runtime::now_seconds()),
       record_(folder),
-      statistics_(setup.batch_tokens()),
+      statistics_(setup.batch_tokens(), static_cast<int>(islands_.size())),
       reports_(islands_.size()),
       progress_time_(started_) {
   write_status("starting");
@@ -50,7 +50,8 @@ void Records::add(const std::vector<RollEntry>& entries) {
                           {"tokens", report.tokens},
                           {"loss", report.loss},
                           {"step_s", report.step_seconds},
-                          {"blocked_s", report.blocked_seconds - before.blocked_seconds}};
+                          {"blocked_s", report.blocked_seconds - before.blocked_seconds},
+                          {"energy_j", "not available"}};
     if (report.accuracy >= 0) row["accuracy"] = report.accuracy;
     record_.add_metrics(row);
   }
@@ -83,12 +84,11 @@ void Records::end() { ended_ = runtime::now_seconds(); }
 int Records::conclude(const Ending& ending) {
   if (!ending.saved) log_error("the last global checkpoint could not be written");
   const auto exit_code = static_cast<int>(ending.complete ? ExitCode::done : ExitCode::try_again);
-  const int learners = static_cast<int>(reports_.size());
   write_status("done");
   nlohmann::json summary = {
       {"tokens", tokens()},
       {"wall_s", statistics_.seconds(ended_)},
-      {"goodput", statistics_.goodput(tokens(), ended_, learners, reports_)},
+      {"goodput", statistics_.goodput(tokens(), ended_, reports_)},
       {"losses", 0},
       {"rejoins", 0},
       {"rejoin_s", nlohmann::json::array()},
@@ -96,6 +96,8 @@ int Records::conclude(const Ending& ending) {
       {"final_train_loss", mean_loss()},
       {"final_val_loss", ending.validation.loss},
       {"blocked_fraction", statistics_.blocked_fraction(reports_)},
+      {"energy_j", "not available"},
+      {"energy_per_token_j", "not available"},
       {"bytes_up", bytes_up_},
       {"bytes_down", bytes_down_},
       {"syncer_max_gap_s", nullptr},

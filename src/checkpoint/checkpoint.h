@@ -30,6 +30,7 @@ struct Global {
   std::int64_t round = 0;                   // rounds closed
   std::vector<std::int32_t> incarnations;   // (M)
   std::vector<std::int64_t> merged_tokens;  // (M, P)
+  std::vector<std::int64_t> shards;         // (S) next sequence of each data shard; may be empty
   std::int64_t tokens = 0;                  // over all learners
 };
 
@@ -39,7 +40,7 @@ struct Learner {
   int incarnation = 0;
   std::int64_t step = 0;  // inner steps
   std::int64_t tokens = 0;
-  std::int64_t cursor = 0;  // /data/cursor: next sequence of its shard
+  std::int64_t cursor = 0;  // /data/cursor: sequences that it has trained on
   std::int64_t adam_steps = 0;
   std::vector<float> adam_m;  // flat; of SGD the momentum
   std::vector<float> adam_v;  // of SGD empty

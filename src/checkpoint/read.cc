@@ -106,6 +106,9 @@ Global read_global(hid_t file) {
   state.incarnations = hdf5::read_vector<std::int32_t>(file, "/clock/incarnation");
   state.merged_tokens = read_counters<std::int64_t>(
       file, "/clock/merged_tokens", state.incarnations.size() * state.common.versions.size());
+  if (hdf5::has_member(file, "data")) {
+    state.shards = hdf5::read_vector<std::int64_t>(file, "/data/shards");
+  }
   return state;
 }
 

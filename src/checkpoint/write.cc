@@ -80,6 +80,10 @@ std::size_t build(const Global& state, MappedFile& output) {
     const auto fragments = static_cast<std::int64_t>(state.common.versions.size());
     const std::array<std::int64_t, 2> shape{learners, fragments};
     hdf5::write_dataset<std::int64_t>(clock.get(), "merged_tokens", shape, state.merged_tokens);
+    if (!state.shards.empty()) {
+      const hdf5::Group data = hdf5::create_group(file, "data");
+      hdf5::write_dataset<std::int64_t>(data.get(), "shards", state.shards);
+    }
     const hdf5::Group outer = hdf5::create_group(file, "outer");
     write_tensors(file, kMomentum, state.common, state.momentum);
   }

@@ -28,6 +28,8 @@ std::vector<Option> top_options(RunConfig& c) {
   return {
       text("out", c.out, "FOLDER", "the run's folder, made if it does not exist"),
       flag("resume", c.resume, "go on from the newest checkpoint in the run's folder"),
+      flag("profile", c.profile,
+           "log where each rank's time goes, and name the parts for a GPU's profiler"),
       choice("method", c.method, {"decoupled", "data-parallel", "diloco", "streaming-diloco"},
              "how learners are kept together"),
       choice("device", c.device, {"cpu", "cuda", "auto"}, "what learners compute on"),
@@ -68,6 +70,10 @@ std::vector<Option> train_options(Train& t) {
               "tokens of the validation split that a loss is taken over; 0: all"),
       integer("train.seed", t.seed, 0, kUnbounded, "seed of everything that is random"),
       integer("train.threads", t.threads, 1, 1024, "OpenMP threads a rank"),
+      choice("train.precision", t.precision, {"bf16", "f32"},
+             "GPU: what operands of products are rounded to; a processor computes in f32"),
+      boolean("train.deterministic", t.deterministic,
+              "GPU: the same bits in every run; a processor's always are"),
   };
 }
 
@@ -96,6 +102,14 @@ std::vector<Option> sync_options(Sync& s) {
   };
 }
 
+std::vector<Option> wire_options(Wire& w) {
+  return {
+      choice("wire.up", w.up, {"f32", "bf16", "int8", "e3m0"},
+             "encoding of what learners send; e3m0: 4 bits"),
+      choice("wire.down", w.down, {"f32", "bf16"}, "encoding of what learners receive"),
+  };
+}
+
 std::vector<Option> checkpoint_options(Checkpoint& c) {
   return {
       integer("checkpoint.learner_steps", c.learner_steps, 1, kUnbounded,
@@ -120,6 +134,7 @@ std::vector<Option> shared_options(RunConfig& config) {
   append(all, data_options(config.data));
   append(all, train_options(config.train));
   append(all, sync_options(config.sync));
+  append(all, wire_options(config.wire));
   append(all, checkpoint_options(config.checkpoint));
   return all;
 }
@@ -268,6 +283,8 @@ std::vector<std::string> problems_of(const RunConfig& c) {
   require(
       problems, has_syncer(c) || c.learners.empty(),
       "method (" + c.method + ") can't be used with options of single learners: all step alike");
+  require(problems, has_syncer(c) || (c.wire.up == "f32" && c.wire.down == "f32"),
+          "method (" + c.method + ") can't be used with wire.up or wire.down: it sends f32");
   require(problems, has_syncer(c) || c.chaos.empty(),
           "method (" + c.method + ") can't be used with chaos: only decoupled outlives a fault");
   require(

@@ -53,6 +53,8 @@ struct Train {
   std::int64_t validation = 262144;  // tokens of the validation split that a loss is taken over; 0: all
   std::uint64_t seed = 1;
   int threads = 1;                 // OpenMP threads a rank
+  std::string precision = "bf16";  // GPU: what products' operands are rounded to: bf16, f32
+  bool deterministic = false;      // GPU: the same bits in every run, at some cost
 };
 
 struct Sync {
@@ -76,6 +78,11 @@ struct Sync {
                                    // is refused; 0: never
 };
 
+struct Wire {
+  std::string up = "f32";          // what learners send: f32, bf16, int8, e3m0
+  std::string down = "f32";        // what they receive: f32, bf16
+};
+
 struct Checkpoint {
   std::int64_t learner_steps = 50; // inner steps between two learner checkpoints
   std::int64_t global_rounds = 50; // rounds between two global checkpoints
@@ -87,6 +94,7 @@ struct RunConfig {
   Data data;
   Train train;
   Sync sync;
+  Wire wire;
   Checkpoint checkpoint;
   std::string chaos;               // plan: what to break and when (docs/reliability.md); empty: nothing
   std::string record = "decisions";  // decisions: the event tape; fragments: also what was merged
@@ -94,6 +102,7 @@ struct RunConfig {
   std::string method = "decoupled";
   std::string out;                 // the run's folder
   bool resume = false;
+  bool profile = false;            // tell where the time goes
   // What single learners have instead: learner -> option name -> value (sections [learner.N]).
   std::map<int, std::map<std::string, std::string>> learners;
 };

@@ -77,6 +77,9 @@ void flush_folder(const std::filesystem::path& folder) {
   if (::fsync(fd.get()) != 0 && errno != EINVAL) fail("cannot flush folder", named);
 }
 
+// Of pretend_full_disk().
+std::atomic<std::chrono::steady_clock::time_point> full_until{};
+
 // Removes the temporary file unless it took its final name.
 class TemporaryFile {
  public:
@@ -158,6 +161,10 @@ MappedFile::~MappedFile() {
 
 bool MappedFile::reserve(std::size_t capacity) noexcept {
   if (capacity <= capacity_) return true;
+  if (std::chrono::steady_clock::now() < full_until.load()) {
+    errno = ENOSPC;
+    return false;
+  }
   const int error = ::posix_fallocate(file_.get(), 0, static_cast<off_t>(capacity));
   if (error != 0) {
     errno = error;
@@ -170,6 +177,12 @@ bool MappedFile::reserve(std::size_t capacity) noexcept {
   data_ = static_cast<std::byte*>(mapped);
   capacity_ = capacity;
   return true;
+}
+
+void pretend_full_disk(double seconds) {
+  full_until = std::chrono::steady_clock::now() +
+               std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                   std::chrono::duration<double>(seconds));
 }
 
 void MappedFile::unmap() noexcept {

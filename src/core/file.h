@@ -69,6 +69,10 @@ class MappedFile {
   bool committed_ = false;
 };
 
+// For so many seconds no MappedFile of this process gets any room, as on a full disk: to try out
+// what happens then.
+void pretend_full_disk(double seconds);
+
 // Removes temporary files that write_file() left in `folder` in processes of this host that are
 // dead (killed while writing), once they are a minute old. What can't be removed stays.
 void remove_stale_temporaries(const std::filesystem::path& folder);

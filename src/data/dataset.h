@@ -5,12 +5,14 @@
 #include <memory>
 #include <span>
 
+#include "data/shards.h"
+
 namespace archipelago::data {
 
 enum class Split { train, validation };
 
-// What a learner takes from its data set: which shard of how many, in which order, and what is done
-// to images.
+// What a learner takes from its data set: dealt out to how many shards, in which order, and what is
+// done to images.
 struct Course {
   std::int64_t context = 1;  // text: tokens of a sequence
   int shards = 1;
@@ -27,15 +29,14 @@ struct Samples {
   std::span<const float> images;
 };
 
-// The samples of a course, a batch at a time: a pure function of shard and cursor, so that a
-// learner that comes back goes on exactly where its checkpoint says.
+// The samples of a course, a batch at a time: a pure function of shard and cursor, so that whoever
+// takes a shard up goes on exactly where it was left.
 class Batches {
  public:
   virtual ~Batches() = default;
 
-  // The `count` samples from number `cursor` of `shard` on (from 0, over epochs); valid until the
-  // next call.
-  virtual Samples load(int shard, std::int64_t cursor, std::int64_t count) = 0;
+  // One sample of each place; valid until the next call.
+  virtual Samples load(std::span<const ShardCursor> places) = 0;
 };
 
 // A data file of `archipelago prepare`, read whole into memory.
@@ -47,6 +48,9 @@ class Dataset {
   // Hash over the content: learners of one run must agree on it.
   virtual std::uint64_t digest() const = 0;
   virtual std::int64_t bytes() const = 0;  // of memory
+
+  // Of the training split, where a text has so many tokens a sequence.
+  virtual std::int64_t samples(std::int64_t context) const = 0;
 
   // Over the training split; the data set must outlive it. Throws Error(bad_data) where there are
   // fewer samples than shards.

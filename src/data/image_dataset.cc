@@ -17,25 +17,24 @@ class ImageBatches final : public Batches {
         // Images are windows of one token.
         order_(dataset.count(Split::train) + 1, 1, course.shards, course.seed) {}
 
-  Samples load(int shard, std::int64_t cursor, std::int64_t count) override {
+  Samples load(std::span<const ShardCursor> places) override {
     const auto numbers = static_cast<std::size_t>(dataset_.numbers());
-    images_.resize(static_cast<std::size_t>(count) * numbers);
-    classes_.resize(static_cast<std::size_t>(count));
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t index = order_.window_start(shard, cursor + i);
-      dataset_.copy(Split::train, index, distortion(shard, cursor + i),
-                    std::span(images_).subspan(static_cast<std::size_t>(i) * numbers, numbers));
-      classes_[static_cast<std::size_t>(i)] = dataset_.label(Split::train, index);
+    images_.resize(places.size() * numbers);
+    classes_.resize(places.size());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const std::int64_t index = order_.window_start(places[i]);
+      dataset_.copy(Split::train, index, distortion(places[i]),
+                    std::span(images_).subspan(i * numbers, numbers));
+      classes_[i] = dataset_.label(Split::train, index);
     }
     return {{}, classes_, images_};
   }
 
  private:
-  // A pure function of seed, shard and cursor.
-  Distortion distortion(int shard, std::int64_t cursor) const {
-    const auto place =
-        mix_bits(static_cast<std::uint64_t>(cursor)) ^ mix_bits(~static_cast<std::uint64_t>(shard));
-    Random random(mix_bits(course_.seed) ^ place);
+  // A pure function of seed and place in the order of all epochs.
+  Distortion distortion(const ShardCursor& at) const {
+    const auto place = static_cast<std::uint64_t>(order_.shards().position(at));
+    Random random(mix_bits(course_.seed) ^ mix_bits(place));
     const auto offset = [&] {
       const auto choices = static_cast<std::uint64_t>(2 * course_.shift + 1);
       return static_cast<std::int64_t>(random.below(choices)) - course_.shift;

@@ -28,6 +28,7 @@ class ImageDataset final : public Dataset {
   std::int64_t vocabulary() const override { return file_.classes; }
   std::uint64_t digest() const override { return digest_; }
   std::int64_t bytes() const override;
+  std::int64_t samples(std::int64_t) const override { return count(Split::train); }
   std::unique_ptr<Batches> training(const Course& course) const override;
 
   std::int64_t channels() const { return file_.channels; }

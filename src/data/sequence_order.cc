@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <stdexcept>
 #include <string>
@@ -33,47 +34,44 @@ std::uint64_t permute(std::uint64_t index, std::uint64_t size, std::uint64_t key
   return value;
 }
 
+Shards make_shards(std::int64_t tokens, std::int64_t context, int shards) {
+  if (context < 1 || shards < 1) throw std::invalid_argument("context and shards must be positive");
+  const std::int64_t windows = SequenceOrder::windows_of(tokens, context);
+  if (windows >= shards) return {windows, shards};
+  throw Error(ExitCode::bad_data, "the training text has " + std::to_string(tokens) +
+                                      " tokens, too few for " + std::to_string(shards) +
+                                      " data shards with a context of " + std::to_string(context) +
+                                      ": prepare more text or choose a smaller model.context");
+}
+
 }  // namespace
 
 SequenceOrder::SequenceOrder(std::int64_t tokens, std::int64_t context, int shards,
                              std::uint64_t seed)
-    : windows_(context > 0 ? (tokens - 1) / context : 0),
-      context_(context),
-      shards_(shards),
-      seed_(seed) {
-  if (context < 1 || shards < 1) throw std::invalid_argument("context and shards must be positive");
-  if (windows_ < shards) {
-    throw Error(ExitCode::bad_data, "the training text has " + std::to_string(tokens) +
-                                        " tokens, too few for " + std::to_string(shards) +
-                                        " learners with a context of " + std::to_string(context) +
-                                        ": prepare more text or choose a smaller model.context");
-  }
+    : shards_(make_shards(tokens, context, shards)), context_(context), seed_(seed) {}
+
+std::int64_t SequenceOrder::windows_of(std::int64_t tokens, std::int64_t context) {
+  return std::max((tokens - 1) / context, std::int64_t{0});
 }
 
-std::int64_t SequenceOrder::epoch_size(int shard) const {
-  return (windows_ - shard + shards_ - 1) / shards_;
-}
-
-std::int64_t SequenceOrder::window_start(int shard, std::int64_t cursor) const {
-  const std::int64_t epoch = cursor / epoch_size(shard);
-  const std::int64_t in_epoch = cursor % epoch_size(shard);
-  const auto key = mix_bits(seed_ ^ mix_bits(static_cast<std::uint64_t>(epoch)));
-  const auto position = static_cast<std::uint64_t>(shard + in_epoch * shards_);
-  return static_cast<std::int64_t>(permute(position, static_cast<std::uint64_t>(windows_), key)) *
+std::int64_t SequenceOrder::window_start(const ShardCursor& at) const {
+  const std::int64_t position = shards_.position(at);
+  const std::int64_t windows = shards_.windows();
+  const auto key = mix_bits(seed_ ^ mix_bits(static_cast<std::uint64_t>(position / windows)));
+  return static_cast<std::int64_t>(permute(static_cast<std::uint64_t>(position % windows),
+                                           static_cast<std::uint64_t>(windows), key)) *
          context_;
 }
 
-void fill_batch(const TokenDataset& dataset, const SequenceOrder& order, int shard,
-                std::int64_t cursor, std::int64_t count, std::int64_t context,
-                std::span<std::int32_t> inputs, std::span<std::int32_t> targets) {
+void fill_row(const TokenDataset& dataset, const SequenceOrder& order, const ShardCursor& at,
+              std::int64_t row, std::int64_t context, std::span<std::int32_t> inputs,
+              std::span<std::int32_t> targets) {
   const std::span<const std::uint16_t> tokens = dataset.tokens(Split::train);
-  for (std::int64_t sequence = 0; sequence < count; ++sequence) {
-    const std::int64_t start = order.window_start(shard, cursor + sequence);
-    for (std::int64_t position = 0; position < context; ++position) {
-      const auto at = static_cast<std::size_t>(sequence * context + position);
-      inputs[at] = tokens[static_cast<std::size_t>(start + position)];
-      targets[at] = tokens[static_cast<std::size_t>(start + position + 1)];
-    }
+  const std::int64_t start = order.window_start(at);
+  for (std::int64_t position = 0; position < context; ++position) {
+    const auto place = static_cast<std::size_t>(row * context + position);
+    inputs[place] = tokens[static_cast<std::size_t>(start + position)];
+    targets[place] = tokens[static_cast<std::size_t>(start + position + 1)];
   }
 }
 

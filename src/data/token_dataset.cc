@@ -19,10 +19,13 @@ class TokenBatches final : public Batches {
         order_(static_cast<std::int64_t>(dataset.tokens(Split::train).size()), course.context,
                course.shards, course.seed) {}
 
-  Samples load(int shard, std::int64_t cursor, std::int64_t count) override {
-    inputs_.resize(static_cast<std::size_t>(count * context_));
+  Samples load(std::span<const ShardCursor> places) override {
+    inputs_.resize(places.size() * static_cast<std::size_t>(context_));
     targets_.resize(inputs_.size());
-    fill_batch(dataset_, order_, shard, cursor, count, context_, inputs_, targets_);
+    for (std::size_t row = 0; row < places.size(); ++row) {
+      fill_row(dataset_, order_, places[row], static_cast<std::int64_t>(row), context_, inputs_,
+               targets_);
+    }
     return {inputs_, targets_, {}};
   }
 
@@ -60,6 +63,10 @@ std::uint64_t TokenDataset::digest() const { return digest_; }
 
 std::int64_t TokenDataset::bytes() const {
   return static_cast<std::int64_t>((train_.size() + validation_.size()) * sizeof(std::uint16_t));
+}
+
+std::int64_t TokenDataset::samples(std::int64_t context) const {
+  return SequenceOrder::windows_of(static_cast<std::int64_t>(train_.size()), context);
 }
 
 std::unique_ptr<Batches> TokenDataset::training(const Course& course) const {

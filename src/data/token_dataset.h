@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/shards.h"
 
 namespace archipelago::data {
 
@@ -22,6 +23,7 @@ class TokenDataset final : public Dataset {
   std::int64_t vocabulary() const override;
   std::uint64_t digest() const override;
   std::int64_t bytes() const override;
+  std::int64_t samples(std::int64_t context) const override;
   std::unique_ptr<Batches> training(const Course& course) const override;
 
   std::span<const std::uint16_t> tokens(Split split) const;
@@ -37,31 +39,34 @@ class TokenDataset final : public Dataset {
   std::uint64_t digest_ = 0;
 };
 
-// The order in which one data shard is trained on: a pure function of (seed, shard, cursor), so
-// that a learner that comes back goes on exactly where its checkpoint says.
+// The order in which data shards are trained on: a pure function of (seed, shard, cursor), so that
+// whoever takes a shard up goes on exactly where it was left.
 //
 // The training split is cut into windows of context+1 tokens that overlap by one; each epoch
-// permutes all windows by the seed; shard s of S takes the permuted windows s, s+S, s+2S ... Every
-// window is trained on once an epoch by exactly one shard.
+// permutes all windows by the seed, and deals them out to the shards (data/shards.h). Every window
+// is trained on once an epoch by exactly one shard.
 class SequenceOrder {
  public:
+  // Throws Error(bad_data) where there are fewer windows than shards.
   SequenceOrder(std::int64_t tokens, std::int64_t context, int shards, std::uint64_t seed);
 
-  // First token of the window that is sequence number `cursor` (from 0, over epochs) of `shard`.
-  std::int64_t window_start(int shard, std::int64_t cursor) const;
-  // Windows of one epoch of `shard`.
-  std::int64_t epoch_size(int shard) const;
+  // Windows of one epoch.
+  static std::int64_t windows_of(std::int64_t tokens, std::int64_t context);
+
+  // First token of the shard's next window.
+  std::int64_t window_start(const ShardCursor& at) const;
+
+  const Shards& shards() const { return shards_; }
 
  private:
-  std::int64_t windows_;
+  Shards shards_;
   std::int64_t context_;
-  int shards_;
   std::uint64_t seed_;
 };
 
-// Writes `count` sequences from number `cursor` of `shard` as (count, context) inputs and targets.
-void fill_batch(const TokenDataset& dataset, const SequenceOrder& order, int shard,
-                std::int64_t cursor, std::int64_t count, std::int64_t context,
-                std::span<std::int32_t> inputs, std::span<std::int32_t> targets);
+// Writes the window at `row` of (count, context) inputs and targets.
+void fill_row(const TokenDataset& dataset, const SequenceOrder& order, const ShardCursor& at,
+              std::int64_t row, std::int64_t context, std::span<std::int32_t> inputs,
+              std::span<std::int32_t> targets);
 
 }  // namespace archipelago::data

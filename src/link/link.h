@@ -1,10 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <functional>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "link/message.h"
@@ -12,6 +11,12 @@
 namespace archipelago::link {
 
 enum class [[nodiscard]] PeerState{alive, lost};
+
+// What is done to a fragment on its way, to try out what happens then.
+struct Disturbance {
+  bool corrupt = false;          // one bit of its data is turned over after it was checksummed
+  std::function<void()> inside;  // called when its data has been sent and its flag has not
+};
 
 // A leader's end of its pair with a syncer. One thread at a time (the communication thread).
 class LeaderEnd {
@@ -24,8 +29,11 @@ class LeaderEnd {
   // Whether a fragment can be sent now: one of the pair's two slots was acknowledged.
   virtual bool slot_free() const = 0;
 
-  // Sends a fragment; precondition slot_free(). `values` may be reused on return.
-  virtual PeerState put_fragment(const FragmentHeader& header, std::span<const float> values) = 0;
+  // Sends a fragment; precondition slot_free(). `data` may be reused on return.
+  virtual PeerState put_fragment(const FragmentHeader& header, std::span<const std::byte> data) = 0;
+
+  // Does this to the next fragment that is put.
+  virtual void disturb_next(Disturbance disturbance) = 0;
 
   // Appends what has arrived whole since the last call, in order. Damaged messages are dropped.
   virtual PeerState poll(std::vector<DownMessage>& messages) = 0;
@@ -36,7 +44,7 @@ class LeaderEnd {
 // A fragment in the syncer's own memory; valid until acknowledged.
 struct ArrivedFragment {
   FragmentHeader header;
-  std::span<const float> values;
+  std::span<const std::byte> data;
   int slot = 0;
 };
 
@@ -61,13 +69,11 @@ class SyncerEnd {
   // Gives the slot back to the peer; its data is gone.
   virtual void acknowledge(int peer, int slot) = 0;
 
-  // Queues a message; with values, header.elements and header.checksum are set here. The values are
-  // shared, not copied, until they have left.
-  virtual void send(int peer, DownHeader header,
-                    std::shared_ptr<const Values> values = nullptr) = 0;
+  // Queues a message; header.bytes and header.checksum are set here.
+  virtual void send(int peer, DownHeader header, const Payload& data = {}) = 0;
 
-  // Messages with values that have not left yet.
-  virtual int values_in_flight(int peer) const = 0;
+  // Messages with data that have not left yet.
+  virtual int data_in_flight(int peer) const = 0;
 
   // Whether everything that was sent to living peers has left.
   virtual bool drained() const = 0;

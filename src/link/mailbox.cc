@@ -23,11 +23,14 @@ struct ReportFields {
   std::int64_t tokens;
   std::int64_t resident_bytes;
   std::int64_t life_steps;
+  std::int64_t lease;
+  std::int64_t lease_tokens;
   double step_seconds;
   double loss;
   double accuracy;
   double blocked_seconds;
   double busy_seconds;
+  double joules;
   double memory_ratio;
   std::int32_t phase;
   std::int32_t learner;
@@ -55,7 +58,7 @@ MailboxLayout::MailboxLayout(int fragments, std::int64_t largest_fragment)
       report_bytes_(round_up(sizeof(ReportFields) +
                              static_cast<std::size_t>(fragments) * sizeof(std::int32_t))),
       slot_bytes_(kLine + round_up(sizeof(SlotHeader)) +
-                  round_up(static_cast<std::size_t>(largest_fragment) * sizeof(float))) {}
+                  round_up(static_cast<std::size_t>(largest_fragment))) {}
 
 std::size_t MailboxLayout::bytes() const { return report_bytes_ + kSlots * slot_bytes_; }
 
@@ -74,9 +77,9 @@ Checksum slot_checksum(const SlotHeader& header) {
       checksum(std::as_bytes(std::span(&header, 1)).first(offsetof(SlotHeader, checksum))));
 }
 
-std::uint64_t slot_checksum(const SlotHeader& header, std::span<const float> values) {
+std::uint64_t slot_checksum(const SlotHeader& header, std::span<const std::byte> data) {
   Checksum sum = slot_checksum(header);
-  sum.add(std::as_bytes(values));
+  sum.add(data);
   return sum.value();
 }
 
@@ -90,11 +93,14 @@ std::vector<std::byte> encode_report(const MailboxLayout& layout, const Report& 
   fields.tokens = report.tokens;
   fields.resident_bytes = report.resident_bytes;
   fields.life_steps = report.life_steps;
+  fields.lease = report.lease;
+  fields.lease_tokens = report.lease_tokens;
   fields.step_seconds = report.step_seconds;
   fields.loss = report.loss;
   fields.accuracy = report.accuracy;
   fields.blocked_seconds = report.blocked_seconds;
   fields.busy_seconds = report.busy_seconds;
+  fields.joules = report.joules;
   fields.memory_ratio = report.memory_ratio;
   fields.phase = static_cast<std::int32_t>(report.phase);
   fields.learner = report.learner;
@@ -134,9 +140,12 @@ std::optional<Report> MailboxReader::read_report() {
   report.accuracy = fields.accuracy;
   report.blocked_seconds = fields.blocked_seconds;
   report.busy_seconds = fields.busy_seconds;
+  report.joules = fields.joules;
   report.memory_ratio = fields.memory_ratio;
   report.resident_bytes = fields.resident_bytes;
   report.life_steps = fields.life_steps;
+  report.lease = fields.lease;
+  report.lease_tokens = fields.lease_tokens;
   report.held.resize(static_cast<std::size_t>(layout_.fragments()));
   std::memcpy(report.held.data(), bytes.data() + sizeof fields,
               report.held.size() * sizeof report.held[0]);
@@ -165,15 +174,13 @@ std::optional<ArrivedFragment> MailboxReader::read_fragment(std::optional<int>& 
 std::optional<ArrivedFragment> MailboxReader::read_slot(int slot, std::uint64_t flag) {
   SlotHeader header;
   std::memcpy(&header, memory_.data() + layout_.header_offset(slot), sizeof header);
-  const auto elements = header.fields.elements;
-  if (header.number != flag || elements < 0 || elements > layout_.largest_fragment()) {
+  const auto bytes = header.fields.bytes;
+  if (header.number != flag || bytes < 0 || bytes > layout_.largest_fragment()) {
     return std::nullopt;
   }
-  const std::span<const float> values(
-      reinterpret_cast<const float*>(memory_.data() + layout_.data_offset(slot)),
-      static_cast<std::size_t>(elements));
-  if (header.checksum != slot_checksum(header, values)) return std::nullopt;
-  return ArrivedFragment{header.fields, values, slot};
+  const auto data = memory_.subspan(layout_.data_offset(slot), static_cast<std::size_t>(bytes));
+  if (header.checksum != slot_checksum(header, data)) return std::nullopt;
+  return ArrivedFragment{header.fields, data, slot};
 }
 
 }  // namespace archipelago::link

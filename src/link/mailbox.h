@@ -25,6 +25,7 @@ class MailboxLayout {
  public:
   static constexpr int kSlots = 2;
 
+  // `largest_fragment`: bytes of the longest data.
   MailboxLayout(int fragments, std::int64_t largest_fragment);
 
   std::size_t bytes() const;
@@ -52,7 +53,7 @@ struct SlotHeader {
 
 // Checksum of a slot's header, to which that of the data is to be added, and of both.
 Checksum slot_checksum(const SlotHeader& header);
-std::uint64_t slot_checksum(const SlotHeader& header, std::span<const float> values);
+std::uint64_t slot_checksum(const SlotHeader& header, std::span<const std::byte> data);
 
 // The report's bytes, report_bytes() of them.
 std::vector<std::byte> encode_report(const MailboxLayout& layout, const Report& report,

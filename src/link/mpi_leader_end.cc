@@ -39,22 +39,30 @@ int MpiLeaderEnd::free_slots() const {
   return static_cast<int>(std::count(slot_free_.begin(), slot_free_.end(), true));
 }
 
-PeerState MpiLeaderEnd::put_fragment(const FragmentHeader& header, std::span<const float> values) {
+PeerState MpiLeaderEnd::put_fragment(const FragmentHeader& header,
+                                     std::span<const std::byte> data) {
   if (syncer_lost_) return PeerState::lost;
   const int slot = slot_free_[0] ? 0 : 1;
   slot_free_[static_cast<std::size_t>(slot)] = false;
   SlotHeader slot_header{header, ++fragments_, 0};
-  bytes_up_ += static_cast<std::int64_t>(sizeof slot_header + values.size_bytes());
+  slot_header.fields.bytes = static_cast<std::int64_t>(data.size());
+  bytes_up_ += static_cast<std::int64_t>(sizeof slot_header + data.size());
 
   const auto put = [&](std::span<const std::byte> bytes, std::size_t offset) {
-    return pair_.window.put(bytes, MpiPair::kSyncer, offset, "putting a fragment to the syncer");
+    return pair_.window.put(bytes, MpiPair::kSyncer, offset, "putting a fragment to the syncer") ==
+           mpi::Outcome::ok;
   };
+  const Disturbance disturbance = std::exchange(disturbance_, {});
+  bool sent = put_data(slot_header, data, slot) == mpi::Outcome::ok;
+  if (sent && disturbance.corrupt && !data.empty()) {
+    const std::byte wrong = data[0] ^ std::byte{1};
+    sent = put(std::span(&wrong, 1), layout_.data_offset(slot));
+  }
+  if (disturbance.inside) disturbance.inside();
   // The flag goes last, after a flush: whoever sees it sees the data.
-  syncer_lost_ = put_data(slot_header, std::as_bytes(values), slot) != mpi::Outcome::ok ||
-                 put(std::as_bytes(std::span(&slot_header, 1)), layout_.header_offset(slot)) !=
-                     mpi::Outcome::ok ||
-                 put(std::as_bytes(std::span(&slot_header.number, 1)), layout_.flag_offset(slot)) !=
-                     mpi::Outcome::ok;
+  sent = sent && put(std::as_bytes(std::span(&slot_header, 1)), layout_.header_offset(slot)) &&
+         put(std::as_bytes(std::span(&slot_header.number, 1)), layout_.flag_offset(slot));
+  syncer_lost_ = !sent;
   return syncer_lost_ ? PeerState::lost : PeerState::alive;
 }
 
@@ -85,8 +93,8 @@ PeerState MpiLeaderEnd::poll(std::vector<DownMessage>& messages) {
       break;
     }
     if (!done) return PeerState::alive;
-    if (receiving_ == Receiving::header && incoming_.header.elements > 0) {
-      receive_values();
+    if (receiving_ == Receiving::header && incoming_.header.bytes > 0) {
+      receive_data();
     } else {
       deliver(messages);
       receive_header();
@@ -103,11 +111,11 @@ void MpiLeaderEnd::receive_header() {
              "waiting for the syncer's next message");
 }
 
-void MpiLeaderEnd::receive_values() {
-  receiving_ = Receiving::values;
-  incoming_.values.resize(static_cast<std::size_t>(incoming_.header.elements));
-  mpi::check(MPI_Irecv(incoming_.values.data(), static_cast<int>(incoming_.values.size()),
-                       MPI_FLOAT, MpiPair::kSyncer, kValuesTag, pair_.comm.get(), &request_),
+void MpiLeaderEnd::receive_data() {
+  receiving_ = Receiving::data;
+  incoming_.data.resize(static_cast<std::size_t>(incoming_.header.bytes));
+  mpi::check(MPI_Irecv(incoming_.data.data(), static_cast<int>(incoming_.data.size()), MPI_BYTE,
+                       MpiPair::kSyncer, kDataTag, pair_.comm.get(), &request_),
              "waiting for a fragment from the syncer");
 }
 
@@ -116,7 +124,7 @@ void MpiLeaderEnd::deliver(std::vector<DownMessage>& messages) {
     slot_free_.at(static_cast<std::size_t>(incoming_.header.slot)) = true;
     return;
   }
-  if (checksum(std::as_bytes(std::span(incoming_.values))) != incoming_.header.checksum) {
+  if (checksum(incoming_.data) != incoming_.header.checksum) {
     log_warning("dropped a damaged message from the syncer, fragment " +
                 std::to_string(incoming_.header.fragment));
     return;

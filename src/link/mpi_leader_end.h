@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "link/link.h"
@@ -19,7 +20,8 @@ class MpiLeaderEnd : public LeaderEnd {
   PeerState put_report(const Report& report) override;
   bool slot_free() const override { return free_slots() > 0; }
   int free_slots() const;
-  PeerState put_fragment(const FragmentHeader& header, std::span<const float> values) override;
+  PeerState put_fragment(const FragmentHeader& header, std::span<const std::byte> data) override;
+  void disturb_next(Disturbance disturbance) override { disturbance_ = std::move(disturbance); }
   PeerState poll(std::vector<DownMessage>& messages) override;
   std::int64_t bytes_up() const override { return bytes_up_; }
 
@@ -27,11 +29,11 @@ class MpiLeaderEnd : public LeaderEnd {
   void close();
 
  private:
-  enum class Receiving { header, values };
+  enum class Receiving { header, data };
 
   mpi::Outcome put_data(SlotHeader& header, std::span<const std::byte> data, int slot);
   void receive_header();
-  void receive_values();
+  void receive_data();
   void deliver(std::vector<DownMessage>& messages);
 
   MpiPair pair_;
@@ -42,6 +44,7 @@ class MpiLeaderEnd : public LeaderEnd {
   std::uint64_t reports_ = 0;
   std::uint64_t fragments_ = 0;
   std::array<bool, MailboxLayout::kSlots> slot_free_{};
+  Disturbance disturbance_;
   bool syncer_lost_ = false;
   std::int64_t bytes_up_ = 0;
 };

@@ -34,7 +34,7 @@ struct MpiPair {
 // Tags on the pair's communicator.
 enum PairTag : int {
   kHeaderTag = 1,    // down: DownHeader
-  kValuesTag = 2,    // down: the values that a header announces
+  kDataTag = 2,      // down: the data that a header announces
   kSentinelTag = 3,  // up: never sent; a receive for it fails when the leader dies
 };
 

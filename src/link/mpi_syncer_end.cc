@@ -82,7 +82,7 @@ std::optional<ArrivedFragment> MpiSyncerEnd::read_fragment(int peer) {
     log_warning("dropped a damaged fragment of island " + std::to_string(peer));
     acknowledge(peer, *damaged_slot);
   }
-  if (fragment) bytes_up_ += static_cast<std::int64_t>(fragment->values.size_bytes());
+  if (fragment) bytes_up_ += static_cast<std::int64_t>(fragment->data.size());
   return fragment;
 }
 
@@ -90,34 +90,33 @@ void MpiSyncerEnd::acknowledge(int peer, int slot) {
   DownHeader header;
   header.kind = DownKind::acknowledge;
   header.slot = slot;
-  send(peer, header, nullptr);
+  send(peer, header, {});
 }
 
-void MpiSyncerEnd::send(int peer, DownHeader header, std::shared_ptr<const Values> values) {
+void MpiSyncerEnd::send(int peer, DownHeader header, const Payload& data) {
   Peer& to = peer_at(peer);
   if (to.lost) return;
-  header.elements = values ? static_cast<std::int64_t>(values->size()) : 0;
-  header.checksum = values ? checksum(std::as_bytes(std::span(*values))) : checksum({});
+  header.bytes = static_cast<std::int64_t>(data.bytes().size());
+  header.checksum = data.checksum();
   auto sending = std::make_unique<Sending>();
   sending->header = header;
-  sending->values = std::move(values);
+  sending->data = data;
   int code = MPI_Isend(&sending->header, sizeof header, MPI_BYTE, MpiPair::kLeader, kHeaderTag,
                        to.pair.comm.get(), &sending->requests[0]);
-  if (code == MPI_SUCCESS && header.elements > 0) {
-    code = MPI_Isend(sending->values->data(), static_cast<int>(header.elements), MPI_FLOAT,
-                     MpiPair::kLeader, kValuesTag, to.pair.comm.get(), &sending->requests[1]);
+  if (code == MPI_SUCCESS && header.bytes > 0) {
+    code = MPI_Isend(data.bytes().data(), static_cast<int>(header.bytes), MPI_BYTE,
+                     MpiPair::kLeader, kDataTag, to.pair.comm.get(), &sending->requests[1]);
   }
-  bytes_down_ += static_cast<std::int64_t>(sizeof header) +
-                 header.elements * static_cast<std::int64_t>(sizeof(float));
+  bytes_down_ += static_cast<std::int64_t>(sizeof header) + header.bytes;
   to.sending.push_back(std::move(sending));
   // The sentinel will tell of a death; the memory stays as long as MPI may look at it.
   static_cast<void>(mpi::outcome_of(code, "sending to a leader"));
 }
 
-int MpiSyncerEnd::values_in_flight(int peer) const {
+int MpiSyncerEnd::data_in_flight(int peer) const {
   const auto& sending = peers_.at(static_cast<std::size_t>(peer))->sending;
   return static_cast<int>(std::count_if(sending.begin(), sending.end(),
-                                        [](const auto& s) { return s->values != nullptr; }));
+                                        [](const auto& s) { return s->header.bytes > 0; }));
 }
 
 bool MpiSyncerEnd::drained() const {

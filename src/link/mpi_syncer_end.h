@@ -27,8 +27,8 @@ class MpiSyncerEnd : public SyncerEnd {
   std::optional<Report> read_report(int peer) override;
   std::optional<ArrivedFragment> read_fragment(int peer) override;
   void acknowledge(int peer, int slot) override;
-  void send(int peer, DownHeader header, std::shared_ptr<const Values> values) override;
-  int values_in_flight(int peer) const override;
+  void send(int peer, DownHeader header, const Payload& data) override;
+  int data_in_flight(int peer) const override;
   bool drained() const override;
   std::int64_t damaged() const override { return damaged_; }
   std::int64_t bytes_up() const override { return bytes_up_; }
@@ -40,7 +40,7 @@ class MpiSyncerEnd : public SyncerEnd {
  private:
   struct Sending {
     DownHeader header;
-    std::shared_ptr<const Values> values;
+    Payload data;
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   };
   struct Peer {

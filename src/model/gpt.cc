@@ -9,10 +9,13 @@
 namespace archipelago::model {
 namespace {
 
-// Rows of logits at a time: about 4 MiB of them, but enough rows for an efficient product.
-std::int64_t head_rows(std::int64_t vocabulary, std::int64_t rows) {
-  constexpr std::int64_t kElements = 1 << 20;
-  return std::min(rows, std::max<std::int64_t>(kElements / vocabulary, 128));
+// Rows of logits at a time: what the device wants, but enough rows for an efficient product.
+std::int64_t head_rows(std::int64_t vocabulary, std::int64_t rows, std::int64_t logits) {
+  return std::min(rows, std::max<std::int64_t>(logits / vocabulary, 128));
+}
+
+std::int64_t counted(std::span<const std::int32_t> targets) {
+  return std::ranges::count_if(targets, [](std::int32_t target) { return target >= 0; });
 }
 
 }  // namespace
@@ -22,33 +25,38 @@ GptPlan::GptPlan(const config::Model& config, ExpertExchange* exchange)
       position_table(plan.add("wpe.weight", {config.context, config.width}, TensorRole::table)),
       trunk(plan, config, config.context, true, exchange) {}
 
-Gpt::Gpt(const config::Model& config, std::int64_t max_batch, int threads, ExpertExchange* exchange)
+Gpt::Gpt(const config::Model& config, std::int64_t max_batch,
+         std::shared_ptr<kernels::Kernels> kernels, ExpertExchange* exchange)
     : config_(config),
-      kernels_(kernels::make_cpu_kernels(threads)),
+      kernels_(std::move(kernels)),
       parts_(config, exchange),
       storage_(*kernels_, parts_.plan, max_batch * config.context),
-      head_rows_(head_rows(config.vocabulary, storage_.rows())),
+      head_rows_(head_rows(config.vocabulary, storage_.rows(), kernels_->logits_at_once())),
       logits_(*kernels_, head_rows_ * config.vocabulary),
-      losses_(*kernels_, head_rows_) {}
+      losses_(*kernels_, storage_.rows()),
+      host_losses_(static_cast<std::size_t>(storage_.rows())),
+      inputs_(*kernels_, storage_.rows()),
+      targets_(*kernels_, storage_.rows()) {}
 
 void Gpt::initialize(std::uint64_t seed) {
-  initialize_parameters(tensors(), static_cast<int>(config_.layers), seed, parameters());
+  initialize_on_device(*this, static_cast<int>(config_.layers), seed);
 }
 
 float Gpt::forward_backward(const Batch& batch) {
   check(batch);
-  const float mean_loss = head(batch, forward(batch), true);
+  head(batch, forward(batch), true);
   const float* d_embedded =
       parts_.trunk.backward(*kernels_, storage_, batch.batch, gradients_ready());
   kernels_->embedding_backward(storage_.gradient(parts_.token_table),
-                               storage_.gradient(parts_.position_table), batch.inputs.data(),
-                               d_embedded, batch.batch, config_.context, config_.width);
-  return mean_loss;
+                               storage_.gradient(parts_.position_table), inputs_.data(), d_embedded,
+                               batch.batch, config_.context, config_.width);
+  return mean_loss(batch);
 }
 
 float Gpt::loss(const Batch& batch) {
   check(batch);
-  return head(batch, forward(batch), false);
+  head(batch, forward(batch), false);
+  return mean_loss(batch);
 }
 
 void Gpt::next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) {
@@ -67,7 +75,7 @@ void Gpt::next_logits(std::span<const std::int32_t> tokens, std::span<float> log
   const float* normed = forward(batch) + last * C;
   kernels_->matmul(logits_.data(), normed, storage_.value(parts_.token_table),
                    kernels::Transpose::right, false, 1, config_.vocabulary, C);
-  std::copy_n(logits_.data(), config_.vocabulary, logits.begin());
+  logits_.copy_out(logits);
 }
 
 void Gpt::check(const Batch& batch) const {
@@ -96,43 +104,55 @@ void Gpt::check(const Batch& batch) const {
 }
 
 float* Gpt::forward(const Batch& batch) {
+  inputs_.copy_in(batch.inputs);
+  targets_.copy_in(batch.targets);
   kernels_->embedding_forward(
-      parts_.trunk.input(storage_), batch.inputs.data(), storage_.value(parts_.token_table),
+      parts_.trunk.input(storage_), inputs_.data(), storage_.value(parts_.token_table),
       storage_.value(parts_.position_table), batch.batch, config_.context, config_.width);
   return parts_.trunk.forward(*kernels_, storage_, batch.batch);
 }
 
-float Gpt::head(const Batch& batch, float* normed, bool gradients) {
+void Gpt::head(const Batch& batch, float* normed, bool gradients) {
   const std::int64_t C = config_.width;
   const std::int64_t V = config_.vocabulary;
-  const auto counted = std::count_if(batch.targets.begin(), batch.targets.end(),
-                                     [](std::int32_t target) { return target >= 0; });
-  if (counted == 0) {
-    if (gradients) std::fill_n(normed, rows(batch) * C, 0.0F);
-    return 0;
+  const std::int64_t targets = counted(batch.targets);
+  if (targets == 0) {
+    kernels_->clear(losses_.data(), rows(batch));
+    if (gradients) kernels_->clear(normed, rows(batch) * C);
+    return;
   }
-  const float scale = gradients ? 1.0F / static_cast<float>(counted) : 0.0F;
+  const float scale = gradients ? 1.0F / static_cast<float>(targets) : 0.0F;
   const float* table = storage_.value(parts_.token_table);
-  double sum = 0;
   for (std::int64_t first = 0; first < rows(batch); first += head_rows_) {
     const std::int64_t count = std::min(head_rows_, rows(batch) - first);
     float* block = normed + first * C;
     kernels_->matmul(logits_.data(), block, table, kernels::Transpose::right, false, count, V, C);
-    kernels_->cross_entropy(losses_.data(), logits_.data(), batch.targets.data() + first, scale,
+    kernels_->cross_entropy(losses_.data() + first, logits_.data(), targets_.data() + first, scale,
                             count, V);
-    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(losses_.data()[i]);
     if (!gradients) continue;
     kernels_->matmul(storage_.gradient(parts_.token_table), logits_.data(), block,
                      kernels::Transpose::left, true, V, C, count);
     kernels_->matmul(block, logits_.data(), table, kernels::Transpose::neither, false, count, C, V);
   }
-  return static_cast<float>(sum / static_cast<double>(counted));
+}
+
+float Gpt::mean_loss(const Batch& batch) {
+  const auto losses = std::span(host_losses_).first(static_cast<std::size_t>(rows(batch)));
+  losses_.copy_out(losses);
+  double sum = 0;
+  for (const float loss : losses) sum += static_cast<double>(loss);
+  return static_cast<float>(sum /
+                            static_cast<double>(std::max<std::int64_t>(counted(batch.targets), 1)));
 }
 
 std::int64_t Gpt::activation_bytes_of(const config::Model& config, std::int64_t batch) {
   const std::int64_t R = batch * config.context;
-  const std::int64_t head = head_rows(config.vocabulary, R) * (config.vocabulary + 1);
-  return static_cast<std::int64_t>(sizeof(float)) * (R * GptPlan(config).plan.per_row() + head);
+  const std::int64_t head =
+      head_rows(config.vocabulary, R, kernels::kHostLogitsAtOnce) * config.vocabulary;
+  // Also each row's loss, here and on the device, its token and its target.
+  constexpr std::int64_t kHeadPerRow = 4;
+  return static_cast<std::int64_t>(sizeof(float)) *
+         (R * (GptPlan(config).plan.per_row() + kHeadPerRow) + head);
 }
 
 }  // namespace archipelago::model

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "model/trunk.h"
 
@@ -19,9 +20,11 @@ struct GptPlan {
 // the token table.
 class Gpt final : public Model {
  public:
-  Gpt(const config::Model& config, std::int64_t max_batch, int threads, ExpertExchange* exchange);
+  Gpt(const config::Model& config, std::int64_t max_batch,
+      std::shared_ptr<kernels::Kernels> kernels, ExpertExchange* exchange);
 
   std::span<const TensorInfo> tensors() const override { return parts_.plan.tensors(); }
+  kernels::Kernels& kernels() override { return *kernels_; }
   std::span<float> parameters() override { return storage_.parameters(); }
   std::span<float> gradients() override { return storage_.gradients(); }
   void initialize(std::uint64_t seed) override;
@@ -37,18 +40,22 @@ class Gpt final : public Model {
   void check(const Batch& batch) const;
   // Up to the final norm, whose output it returns.
   float* forward(const Batch& batch);
-  // Mean loss over the targets from `normed`, the final norm's output; with `gradients` that is
-  // replaced by its gradient. The logits exist for head_rows_ rows at a time.
-  float head(const Batch& batch, float* normed, bool gradients);
+  // The losses of the targets from `normed`, the final norm's output, for mean_loss(); with
+  // `gradients` it is replaced by its gradient. The logits exist for head_rows_ rows at a time.
+  void head(const Batch& batch, float* normed, bool gradients);
+  float mean_loss(const Batch& batch);
   std::int64_t rows(const Batch& batch) const { return batch.batch * config_.context; }
 
   config::Model config_;
-  std::unique_ptr<kernels::Kernels> kernels_;
+  std::shared_ptr<kernels::Kernels> kernels_;
   GptPlan parts_;
   Storage storage_;
   std::int64_t head_rows_;
   kernels::Buffer logits_;
   kernels::Buffer losses_;
+  std::vector<float> host_losses_;
+  kernels::IndexBuffer inputs_;
+  kernels::IndexBuffer targets_;
 };
 
 }  // namespace archipelago::model

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 
@@ -38,21 +39,27 @@ void check_image_batch(const config::Model& config, const Batch& batch, std::int
 }
 
 ClassScore score_classes(kernels::Kernels& kernels, float* logits, float* losses,
-                         std::span<const std::int32_t> targets, std::int64_t classes,
-                         bool gradients) {
+                         const std::int32_t* device_targets, std::span<const std::int32_t> targets,
+                         std::int64_t classes, bool gradients) {
   const auto batch = static_cast<std::int64_t>(targets.size());
+  const auto on_host = [&](const float* numbers, std::int64_t count) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    kernels.copy_out(values.data(), numbers, count * static_cast<std::int64_t>(sizeof(float)));
+    return values;
+  };
+  const std::vector<float> scores = on_host(logits, batch * classes);
   std::int64_t counted = 0;
   std::int64_t right = 0;
   for (std::int64_t i = 0; i < batch; ++i) {
     if (targets[i] < 0) continue;
-    const float* const row = logits + i * classes;
+    const float* const row = scores.data() + i * classes;
     ++counted;
     right += std::max_element(row, row + classes) - row == targets[i] ? 1 : 0;
   }
   const float share = counted == 0 ? 1.0F : 1.0F / static_cast<float>(counted);
-  kernels.cross_entropy(losses, logits, targets.data(), gradients ? share : 0.0F, batch, classes);
+  kernels.cross_entropy(losses, logits, device_targets, gradients ? share : 0.0F, batch, classes);
   double sum = 0;
-  for (std::int64_t i = 0; i < batch; ++i) sum += static_cast<double>(losses[i]);
+  for (const float loss : on_host(losses, batch)) sum += static_cast<double>(loss);
   return {static_cast<float>(sum * static_cast<double>(share)),
           static_cast<double>(right) * static_cast<double>(share)};
 }

@@ -20,9 +20,9 @@ struct ClassScore {
 };
 
 // Of logits[batch, classes], which with `gradients` become the gradients of the mean loss; `losses`
-// is room for one number an image.
+// is room for one number an image, `device_targets` the targets again in the kernels' memory.
 ClassScore score_classes(kernels::Kernels& kernels, float* logits, float* losses,
-                         std::span<const std::int32_t> targets, std::int64_t classes,
-                         bool gradients);
+                         const std::int32_t* device_targets, std::span<const std::int32_t> targets,
+                         std::int64_t classes, bool gradients);
 
 }  // namespace archipelago::model

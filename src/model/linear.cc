@@ -1,5 +1,7 @@
 #include "model/linear.h"
 
+#include <utility>
+
 #include "core/error.h"
 #include "model/images.h"
 
@@ -10,23 +12,24 @@ LinearPlan::LinearPlan(const config::Model& config)
           plan.add("head.weight", {image_numbers(config), config.vocabulary}, TensorRole::table)),
       bias(plan.add("head.bias", {config.vocabulary}, TensorRole::vector)) {}
 
-Linear::Linear(const config::Model& config, std::int64_t max_batch, int threads)
+Linear::Linear(const config::Model& config, std::int64_t max_batch,
+               std::shared_ptr<kernels::Kernels> kernels)
     : config_(config),
       max_batch_(max_batch),
-      kernels_(kernels::make_cpu_kernels(threads)),
+      kernels_(std::move(kernels)),
       parts_(config),
       storage_(*kernels_, parts_.plan, max_batch),
       logits_(*kernels_, max_batch * config.vocabulary),
-      losses_(*kernels_, max_batch) {}
+      losses_(*kernels_, max_batch),
+      images_(*kernels_, max_batch * image_numbers(config)),
+      targets_(*kernels_, max_batch) {}
 
-void Linear::initialize(std::uint64_t seed) {
-  initialize_parameters(tensors(), 1, seed, parameters());
-}
+void Linear::initialize(std::uint64_t seed) { initialize_on_device(*this, 1, seed); }
 
 float Linear::forward_backward(const Batch& batch) {
   const float mean_loss = forward(batch, true);
   kernels_->linear_backward_weight(storage_.gradient(parts_.weight), storage_.gradient(parts_.bias),
-                                   batch.images.data(), logits_.data(), batch.batch,
+                                   images_.data(), logits_.data(), batch.batch,
                                    image_numbers(config_), config_.vocabulary);
   return mean_loss;
 }
@@ -35,11 +38,13 @@ float Linear::loss(const Batch& batch) { return forward(batch, false); }
 
 float Linear::forward(const Batch& batch, bool gradients) {
   check_image_batch(config_, batch, max_batch_);
-  kernels_->linear_forward(logits_.data(), batch.images.data(), storage_.value(parts_.weight),
+  images_.copy_in(batch.images);
+  targets_.copy_in(batch.targets);
+  kernels_->linear_forward(logits_.data(), images_.data(), storage_.value(parts_.weight),
                            storage_.value(parts_.bias), nullptr, batch.batch,
                            image_numbers(config_), config_.vocabulary);
-  const ClassScore score = score_classes(*kernels_, logits_.data(), losses_.data(), batch.targets,
-                                         config_.vocabulary, gradients);
+  const ClassScore score = score_classes(*kernels_, logits_.data(), losses_.data(), targets_.data(),
+                                         batch.targets, config_.vocabulary, gradients);
   accuracy_ = score.accuracy;
   return score.loss;
 }
@@ -49,7 +54,8 @@ void Linear::next_logits(std::span<const std::int32_t>, std::span<float>) {
 }
 
 std::int64_t Linear::activation_bytes_of(const config::Model& config, std::int64_t batch) {
-  return static_cast<std::int64_t>(sizeof(float)) * batch * (config.vocabulary + 1);
+  return static_cast<std::int64_t>(sizeof(float)) * batch *
+         (config.vocabulary + image_numbers(config) + 2);
 }
 
 }  // namespace archipelago::model

@@ -17,9 +17,11 @@ struct LinearPlan {
 // Softmax regression on the pixels: what every other image model has to beat.
 class Linear final : public Model {
  public:
-  Linear(const config::Model& config, std::int64_t max_batch, int threads);
+  Linear(const config::Model& config, std::int64_t max_batch,
+         std::shared_ptr<kernels::Kernels> kernels);
 
   std::span<const TensorInfo> tensors() const override { return parts_.plan.tensors(); }
+  kernels::Kernels& kernels() override { return *kernels_; }
   std::span<float> parameters() override { return storage_.parameters(); }
   std::span<float> gradients() override { return storage_.gradients(); }
   void initialize(std::uint64_t seed) override;
@@ -38,11 +40,13 @@ class Linear final : public Model {
 
   config::Model config_;
   std::int64_t max_batch_;
-  std::unique_ptr<kernels::Kernels> kernels_;
+  std::shared_ptr<kernels::Kernels> kernels_;
   LinearPlan parts_;
   Storage storage_;
   kernels::Buffer logits_;
   kernels::Buffer losses_;
+  kernels::Buffer images_;
+  kernels::IndexBuffer targets_;
   std::optional<double> accuracy_;
 };
 

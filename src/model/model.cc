@@ -81,13 +81,19 @@ std::int64_t image_positions(const config::Model& config) {
 
 std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch, int threads,
                                   ExpertExchange* exchange) {
+  return make_model(config, max_batch, kernels::make_cpu_kernels(threads), exchange);
+}
+
+std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch,
+                                  std::shared_ptr<kernels::Kernels> kernels,
+                                  ExpertExchange* exchange) {
   check(config);
   if (max_batch < 1) {
     throw Error(ExitCode::configuration, "train.batch leaves no sequence for this rank");
   }
-  if (config.kind == "vit") return std::make_unique<Vit>(config, max_batch, threads);
-  if (config.kind == "linear") return std::make_unique<Linear>(config, max_batch, threads);
-  return std::make_unique<Gpt>(config, max_batch, threads, exchange);
+  if (config.kind == "vit") return std::make_unique<Vit>(config, max_batch, kernels);
+  if (config.kind == "linear") return std::make_unique<Linear>(config, max_batch, kernels);
+  return std::make_unique<Gpt>(config, max_batch, kernels, exchange);
 }
 
 std::vector<TensorInfo> describe_tensors(const config::Model& config) {
@@ -112,6 +118,18 @@ void initialize_parameters(std::span<const TensorInfo> tensors, int layers, std:
     Random random(mix_bits(seed) ^ mix_bits(i + 1));
     for (float& value : values) value = static_cast<float>(deviation * random.normal());
   }
+}
+
+void initialize_on_device(Model& model, int layers, std::uint64_t seed) {
+  const auto parameters = model.parameters();
+  if (model.kernels().on_host()) {
+    initialize_parameters(model.tensors(), layers, seed, parameters);
+    return;
+  }
+  std::vector<float> values(parameters.size());
+  initialize_parameters(model.tensors(), layers, seed, values);
+  model.kernels().copy_in(parameters.data(), values.data(),
+                          static_cast<std::int64_t>(parameters.size_bytes()));
 }
 
 }  // namespace archipelago::model

@@ -10,10 +10,7 @@
 #include <vector>
 
 #include "config/run_config.h"
-
-namespace archipelago::kernels {
-class Kernels;
-}
+#include "kernels/kernels.h"
 
 namespace archipelago::model {
 
@@ -34,9 +31,9 @@ struct TensorInfo {
   TensorRole role;
 };
 
-// Input of one step on one rank. Text: inputs and targets are (batch, context) token ids, targets
-// the ids one position on. Images: (batch, channels, side, side) and the class of each, (batch). -1
-// as a target counts for nothing.
+// Input of one step on one rank, in the host's memory. Text: inputs and targets are (batch,
+// context) token ids, targets the ids one position on. Images: (batch, channels, side, side) and
+// the class of each, (batch). -1 as a target counts for nothing.
 struct Batch {
   std::int64_t batch = 0;
   std::span<const std::int32_t> inputs;
@@ -56,7 +53,11 @@ class Model {
   // In the order of the flat buffer, which they cover without holes. The same on every rank.
   virtual std::span<const TensorInfo> tensors() const = 0;
 
-  // Flat buffers of all tensors' elements, f32; valid as long as the model.
+  // What it computes on.
+  virtual kernels::Kernels& kernels() = 0;
+
+  // Flat buffers of all tensors' elements, f32, in the memory of kernels(); valid as long as the
+  // model.
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
 
@@ -100,9 +101,15 @@ std::int64_t image_positions(const config::Model& config);
 class ExpertExchange;
 
 // Makes the model that `config.kind` names, with vocabulary > 0, for up to `max_batch` sequences a
-// step on this rank and `threads` OpenMP threads. With an `exchange`, which must outlive the model,
-// its ranks divide the experts of a mixture among them: they then make every call together. Throws
-// Error(configuration) when a size does not fit (width not a multiple of heads ...).
+// step on this rank. With an `exchange`, which must outlive the model and needs kernels whose
+// memory is the host's, its ranks divide the experts of a mixture among them: they then make every
+// call together. Throws Error(configuration) when a size does not fit (width not a multiple of
+// heads ...).
+std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch,
+                                  std::shared_ptr<kernels::Kernels> kernels,
+                                  ExpertExchange* exchange = nullptr);
+
+// On `threads` OpenMP threads.
 std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_batch, int threads,
                                   ExpertExchange* exchange = nullptr);
 
@@ -113,5 +120,8 @@ std::vector<TensorInfo> describe_tensors(const config::Model& config);
 // `parameters`; each tensor's values depend on `seed` and its index alone.
 void initialize_parameters(std::span<const TensorInfo> tensors, int layers, std::uint64_t seed,
                            std::span<float> parameters);
+
+// The same into the parameters of a model that may be on a GPU.
+void initialize_on_device(Model& model, int layers, std::uint64_t seed);
 
 }  // namespace archipelago::model

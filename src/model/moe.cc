@@ -30,33 +30,15 @@ Moe::Moe(Plan& plan, const std::string& prefix, const MoeShape& shape, ExpertExc
   plan.work(WorkArea::wide, 3 * C + H + shape.experts + shape.experts_per_token);
 }
 
-// Grows in the first step only.
-void Moe::Routes::resize(std::int64_t count, std::int64_t experts) {
-  const auto size = static_cast<std::size_t>(count);
-  chosen.resize(size);
-  places.resize(size);
-  rows.resize(size);
-  gates.resize(size);
-  load.resize(static_cast<std::size_t>(experts));
-}
-
-void Moe::group_by_expert(const float* gates, std::int64_t rows) {
-  const std::int64_t places = rows * shape_.experts_per_token;
-  auto& first = routes_.first;
-  first.assign(static_cast<std::size_t>(shape_.experts + 1), 0);
-  for (std::int64_t i = 0; i < places; ++i) ++first[routes_.chosen[i] + 1];
-  for (std::int64_t e = 0; e < shape_.experts; ++e) {
-    routes_.load[e] = static_cast<float>(first[e + 1]) / static_cast<float>(places);
-    first[e + 1] += first[e];
-  }
-  auto& next = routes_.next;
-  next.assign(first.begin(), first.end());
-  for (std::int64_t i = 0; i < places; ++i) {
-    const std::int64_t place = next[routes_.chosen[i]]++;
-    routes_.places[i] = static_cast<std::int32_t>(place);
-    routes_.rows[place] = static_cast<std::int32_t>(i / shape_.experts_per_token);
-    routes_.gates[place] = gates[i];
-  }
+void Moe::Routes::reserve(kernels::Kernels& kernels, std::int64_t count, std::int64_t experts) {
+  if (chosen.size() >= count) return;
+  chosen = kernels::IndexBuffer(kernels, count);
+  places = kernels::IndexBuffer(kernels, count);
+  rows = kernels::IndexBuffer(kernels, count);
+  gates = kernels::Buffer(kernels, count);
+  first = kernels::IndexBuffer(kernels, experts + 1);
+  load = kernels::Buffer(kernels, experts);
+  host_first.resize(static_cast<std::size_t>(experts + 1));
 }
 
 void Moe::forward(kernels::Kernels& kernels, const Storage& storage, const float* in, float* out,
@@ -68,13 +50,17 @@ void Moe::forward(kernels::Kernels& kernels, const Storage& storage, const float
   float* normed = storage.work(WorkArea::normed);
   float* probabilities = storage.activation(probabilities_);
   float* gates = storage.activation(gates_);
-  routes_.resize(R * K, E);
+  routes_.reserve(kernels, R * K, E);
   norm_.forward(kernels, storage, normed, in, R);
   kernels.matmul(probabilities, normed, storage.value(router_), kernels::Transpose::neither, false,
                  R, E, C);
   kernels.route_forward(probabilities, storage.activation(log_sum_), routes_.chosen.data(), gates,
                         R, E, K);
-  group_by_expert(gates, R);
+  kernels.group_by_expert(routes_.first.data(), routes_.places.data(), routes_.rows.data(),
+                          routes_.gates.data(), routes_.load.data(), routes_.chosen.data(), gates,
+                          R, E, K);
+  routes_.first.copy_out(routes_.host_first);
+  routes_.begins.assign(routes_.host_first.begin(), routes_.host_first.end());
 
   float* result = storage.activation(result_);
   experts_forward(kernels, storage, normed, result);
@@ -85,18 +71,18 @@ void Moe::experts_forward(kernels::Kernels& kernels, const Storage& storage, con
                           float* result) {
   const std::int64_t C = shape_.width;
   const std::int64_t H = shape_.inner;
-  const auto places = static_cast<std::int64_t>(routes_.rows.size());
+  const std::int64_t places = routes_.begin(experts_.size());
   if (parallel_) {
     if (sent_.size() < places * C) sent_ = kernels::Buffer(kernels, places * C);
     kernels.gather_rows(sent_.data(), normed, routes_.rows.data(), nullptr, places, C);
-    parallel_->forward(kernels, storage, sent_.data(), routes_.first, result);
+    parallel_->forward(kernels, storage, sent_.data(), routes_.begins, result);
     return;
   }
   float* rows_in = storage.work(WorkArea::wide);
   float* act = rows_in + places / shape_.experts_per_token * C;
-  for (std::int64_t e = 0; e < shape_.experts; ++e) {
-    const std::int64_t first = routes_.first[e];
-    const std::int64_t count = routes_.first[e + 1] - first;
+  for (std::size_t e = 0; e < experts_.size(); ++e) {
+    const std::int64_t first = routes_.begin(e);
+    const std::int64_t count = routes_.count(e);
     if (count == 0) continue;
     const Expert& expert = experts_[e];
     kernels.gather_rows(rows_in, normed, routes_.rows.data() + first, nullptr, count, C);
@@ -112,27 +98,27 @@ void Moe::experts_backward(kernels::Kernels& kernels, const Storage& storage, co
                            const float* d_out, float* d_normed, float* work) {
   const std::int64_t C = shape_.width;
   if (!parallel_) {
-    for (std::int64_t e = 0; e < shape_.experts; ++e) {
+    for (std::size_t e = 0; e < experts_.size(); ++e) {
       expert_backward(kernels, storage, e, normed, d_out, d_normed, work);
     }
     return;
   }
-  const auto places = static_cast<std::int64_t>(routes_.rows.size());
+  const std::int64_t places = routes_.begin(experts_.size());
   kernels.gather_rows(sent_.data(), d_out, routes_.rows.data(), routes_.gates.data(), places, C);
   parallel_->backward(kernels, storage, sent_.data(), sent_.data());
-  for (std::int64_t e = 0; e < shape_.experts; ++e) {
-    const std::int64_t first = routes_.first[e];
+  for (std::size_t e = 0; e < experts_.size(); ++e) {
+    const std::int64_t first = routes_.begin(e);
     kernels.scatter_rows(d_normed, sent_.data() + first * C, routes_.rows.data() + first,
-                         routes_.first[e + 1] - first, C);
+                         routes_.count(e), C);
   }
 }
 
-void Moe::expert_backward(kernels::Kernels& kernels, const Storage& storage, std::int64_t index,
+void Moe::expert_backward(kernels::Kernels& kernels, const Storage& storage, std::size_t index,
                           const float* normed, const float* d_out, float* d_normed, float* work) {
   const std::int64_t C = shape_.width;
   const std::int64_t H = shape_.inner;
-  const std::int64_t first = routes_.first[index];
-  const std::int64_t count = routes_.first[index + 1] - first;
+  const std::int64_t first = routes_.begin(index);
+  const std::int64_t count = routes_.count(index);
   if (count == 0) return;
   const Expert& expert = experts_[index];
   const std::int32_t* rows = routes_.rows.data() + first;

@@ -34,18 +34,22 @@ class Moe final : public Module {
                 std::int64_t batch) override;
 
  private:
-  // Where a batch's rows go: each has experts_per_token places, an expert's places follow one
-  // another.
+  // Where a batch's rows go (kernels::Kernels::group_by_expert): each has experts_per_token places,
+  // an expert's places follow one another.
   struct Routes {
-    std::vector<std::int32_t> chosen;  // [R, K] experts
-    std::vector<std::int32_t> places;  // [R, K]
-    std::vector<std::int32_t> rows;    // [R * K] the row at a place
-    std::vector<float> gates;          // [R * K] its gate
-    std::vector<std::int64_t> first;   // [E + 1] first place of each expert
-    std::vector<std::int64_t> next;    // [E + 1] while places are given
-    std::vector<float> load;           // [E] share of all places
+    kernels::IndexBuffer chosen;           // [R, K] experts
+    kernels::IndexBuffer places;           // [R, K]
+    kernels::IndexBuffer rows;             // [R * K] the row at a place
+    kernels::Buffer gates;                 // [R * K] its gate
+    kernels::IndexBuffer first;            // [E + 1] first place of each expert
+    kernels::Buffer load;                  // [E] share of all places
+    std::vector<std::int32_t> host_first;  // `first` again
+    std::vector<std::int64_t> begins;      // and again
 
-    void resize(std::int64_t count, std::int64_t experts);
+    // Grows in the first step only.
+    void reserve(kernels::Kernels& kernels, std::int64_t count, std::int64_t experts);
+    std::int64_t begin(std::size_t expert) const { return begins[expert]; }
+    std::int64_t count(std::size_t expert) const { return begins[expert + 1] - begins[expert]; }
   };
 
   // result by place, of normed.
@@ -54,8 +58,7 @@ class Moe final : public Module {
   // Adds to d_normed; `work` is room for 2C + H numbers a row.
   void experts_backward(kernels::Kernels& kernels, const Storage& storage, const float* normed,
                         const float* d_out, float* d_normed, float* work);
-  void group_by_expert(const float* gates, std::int64_t rows);
-  void expert_backward(kernels::Kernels& kernels, const Storage& storage, std::int64_t index,
+  void expert_backward(kernels::Kernels& kernels, const Storage& storage, std::size_t index,
                        const float* normed, const float* d_out, float* d_normed, float* work);
 
   MoeShape shape_;

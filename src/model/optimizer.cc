@@ -1,41 +1,41 @@
 #include "model/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
-
-#include "kernels/kernels.h"
 
 namespace archipelago::model {
 namespace {
 
 constexpr float kEpsilon = 1e-8F;
 
-std::size_t total_size(std::span<const TensorInfo> tensors) {
+std::int64_t total_size(std::span<const TensorInfo> tensors) {
   std::int64_t size = 0;
   for (const TensorInfo& tensor : tensors) size += tensor.size;
-  return static_cast<std::size_t>(size);
+  return size;
+}
+
+std::span<float> whole(const kernels::Buffer& buffer) {
+  return {buffer.data(), static_cast<std::size_t>(buffer.size())};
 }
 
 }  // namespace
 
 Optimizer::Optimizer(std::span<const TensorInfo> tensors, const config::Train& settings,
-                     Moments moments)
+                     kernels::Kernels& kernels, Moments moments)
     : settings_(settings),
       tensors_(tensors.begin(), tensors.end()),
-      kernels_(kernels::make_cpu_kernels(settings.threads)),
-      first_moment_(total_size(tensors)),
-      second_moment_(moments == Moments::two ? first_moment_.size() : 0) {}
+      kernels_(kernels),
+      size_(total_size(tensors)),
+      second_size_(moments == Moments::two ? size_ : 0) {}
 
 Optimizer::~Optimizer() = default;
 
 double Optimizer::step(std::span<float> parameters, std::span<float> gradients, double lr) {
   const double share = 1.0 / static_cast<double>(settings_.accumulate);
-  const double norm = share * std::sqrt(kernels_->sum_of_squares(
-                                  gradients.data(), static_cast<std::int64_t>(gradients.size())));
+  const double norm = share * std::sqrt(kernels_.sum_of_squares(gradients.data(), size_));
   if (!std::isfinite(norm)) {
-    std::fill(gradients.begin(), gradients.end(), 0.0F);
+    kernels_.clear(gradients.data(), size_);
     return norm;
   }
   ++steps_;
@@ -46,28 +46,50 @@ double Optimizer::step(std::span<float> parameters, std::span<float> gradients, 
   for (const TensorInfo& tensor : tensors_) {
     rates.weight_decay =
         tensor.role == TensorRole::vector ? 0.0F : static_cast<float>(settings_.weight_decay);
-    update(
-        *kernels_,
-        {.parameters = parameters.data() + tensor.offset,
-         .gradients = gradients.data() + tensor.offset,
-         .first_moment = first_moment_.data() + tensor.offset,
-         .second_moment = second_moment_.empty() ? nullptr : second_moment_.data() + tensor.offset,
-         .size = tensor.size},
-        rates);
+    update(kernels_,
+           {.parameters = parameters.data() + tensor.offset,
+            .gradients = gradients.data() + tensor.offset,
+            .first_moment = first_moment().data() + tensor.offset,
+            .second_moment = second_size_ == 0 ? nullptr : second_moment().data() + tensor.offset,
+            .size = tensor.size},
+           rates);
   }
   return norm;
 }
 
-bool Optimizer::fits(std::span<const float> first_moment,
-                     std::span<const float> second_moment) const {
-  return first_moment.size() == first_moment_.size() &&
-         second_moment.size() == second_moment_.size();
+std::span<float> Optimizer::first_moment() {
+  if (first_moment_.size() != size_) first_moment_ = kernels::Buffer(kernels_, size_);
+  return whole(first_moment_);
 }
 
-void Optimizer::restore(std::vector<float> first_moment, std::vector<float> second_moment,
-                        std::int64_t steps) {
-  first_moment_ = std::move(first_moment);
-  second_moment_ = std::move(second_moment);
+std::span<float> Optimizer::second_moment() {
+  if (second_moment_.size() != second_size_) {
+    second_moment_ = kernels::Buffer(kernels_, second_size_);
+  }
+  return whole(second_moment_);
+}
+
+void Optimizer::reset() {
+  kernels_.clear(first_moment().data(), size_);
+  if (second_size_ > 0) kernels_.clear(second_moment().data(), second_size_);
+  steps_ = 0;
+}
+
+bool Optimizer::fits(std::span<const float> first_moment_values,
+                     std::span<const float> second_moment_values) const {
+  return std::cmp_equal(first_moment_values.size(), size_) &&
+         std::cmp_equal(second_moment_values.size(), second_size_);
+}
+
+// Each vector is gone before the next buffer is made.
+void Optimizer::restore(std::vector<float> first_moment_values,
+                        std::vector<float> second_moment_values, std::int64_t steps) {
+  first_moment();
+  first_moment_.copy_in(std::exchange(first_moment_values, {}));
+  if (second_size_ > 0) {
+    second_moment();
+    second_moment_.copy_in(std::exchange(second_moment_values, {}));
+  }
   steps_ = steps;
 }
 
@@ -93,9 +115,10 @@ void Sgd::update(kernels::Kernels& kernels, const Part& part, const Rates& rates
 }
 
 std::unique_ptr<Optimizer> make_optimizer(std::span<const TensorInfo> tensors,
-                                          const config::Train& settings) {
-  if (settings.optimizer == "sgd") return std::make_unique<Sgd>(tensors, settings);
-  return std::make_unique<AdamW>(tensors, settings);
+                                          const config::Train& settings,
+                                          kernels::Kernels& kernels) {
+  if (settings.optimizer == "sgd") return std::make_unique<Sgd>(tensors, settings, kernels);
+  return std::make_unique<AdamW>(tensors, settings, kernels);
 }
 
 double learning_rate(const config::Train& settings, std::int64_t step) {

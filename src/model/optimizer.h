@@ -20,21 +20,27 @@ class Optimizer {
   // gradients.
   double step(std::span<float> parameters, std::span<float> gradients, double lr);
 
-  // Of the parameters' layout; the second is empty where the rule needs none.
-  std::span<float> first_moment() { return first_moment_; }
-  std::span<float> second_moment() { return second_moment_; }
+  // Of the parameters' layout, in the memory of the kernels; the second is empty where the rule
+  // needs none. They come into being with the first call that needs them.
+  std::span<float> first_moment();
+  std::span<float> second_moment();
 
   std::int64_t steps() const { return steps_; }  // updates made so far
-  void set_steps(std::int64_t steps) { steps_ = steps; }
 
-  // Takes over moments and steps as a checkpoint left them. Whether they are of this rule.
+  // Moments of zero, no update made.
+  void reset();
+
+  // Takes over moments and steps as a checkpoint left them, from the host's memory. Whether they
+  // are of this rule.
   bool fits(std::span<const float> first_moment, std::span<const float> second_moment) const;
   void restore(std::vector<float> first_moment, std::vector<float> second_moment,
                std::int64_t steps);
 
  protected:
   enum class Moments { one, two };
-  Optimizer(std::span<const TensorInfo> tensors, const config::Train& settings, Moments moments);
+  // `kernels`, in whose memory parameters and gradients are, must outlive this.
+  Optimizer(std::span<const TensorInfo> tensors, const config::Train& settings,
+            kernels::Kernels& kernels, Moments moments);
 
   // Where a tensor's elements are.
   struct Part {
@@ -56,17 +62,20 @@ class Optimizer {
  private:
   config::Train settings_;
   std::vector<TensorInfo> tensors_;
-  std::unique_ptr<kernels::Kernels> kernels_;
-  std::vector<float> first_moment_;
-  std::vector<float> second_moment_;
+  kernels::Kernels& kernels_;
+  std::int64_t size_;         // of the parameters
+  std::int64_t second_size_;  // of the second moment
+  kernels::Buffer first_moment_;
+  kernels::Buffer second_moment_;
   std::int64_t steps_ = 0;
 };
 
 // With decoupled weight decay (Loshchilov and Hutter 2019, Alg. 2).
 class AdamW final : public Optimizer {
  public:
-  AdamW(std::span<const TensorInfo> tensors, const config::Train& settings)
-      : Optimizer(tensors, settings, Moments::two) {}
+  AdamW(std::span<const TensorInfo> tensors, const config::Train& settings,
+        kernels::Kernels& kernels)
+      : Optimizer(tensors, settings, kernels, Moments::two) {}
 
  private:
   void update(kernels::Kernels& kernels, const Part& part, const Rates& rates) override;
@@ -76,8 +85,8 @@ class AdamW final : public Optimizer {
 // Alg. 1).
 class Sgd final : public Optimizer {
  public:
-  Sgd(std::span<const TensorInfo> tensors, const config::Train& settings)
-      : Optimizer(tensors, settings, Moments::one) {}
+  Sgd(std::span<const TensorInfo> tensors, const config::Train& settings, kernels::Kernels& kernels)
+      : Optimizer(tensors, settings, kernels, Moments::one) {}
 
  private:
   void update(kernels::Kernels& kernels, const Part& part, const Rates& rates) override;
@@ -85,7 +94,7 @@ class Sgd final : public Optimizer {
 
 // The one that settings.optimizer names.
 std::unique_ptr<Optimizer> make_optimizer(std::span<const TensorInfo> tensors,
-                                          const config::Train& settings);
+                                          const config::Train& settings, kernels::Kernels& kernels);
 
 // Learning rate at `step` (from 0): linear warm-up over settings.warmup, then by settings.schedule:
 // constant; or as a cosine or a line down to settings.lr * settings.min_lr at settings.steps,

@@ -1,6 +1,5 @@
 #include "model/trunk.h"
 
-#include <algorithm>
 #include <string>
 
 #include "model/attention.h"
@@ -70,7 +69,7 @@ const float* Trunk::backward(kernels::Kernels& kernels, const Storage& storage, 
                              const GradientsReady& ready) {
   const std::int64_t rows = batch * positions_;
   float* d_stream = storage.activation(d_stream_);
-  std::fill_n(d_stream, rows * width_, 0.0F);
+  kernels.clear(d_stream, rows * width_);
   final_norm_->backward(kernels, storage, d_stream, storage.work(WorkArea::normed),
                         storage.activation(streams_.back()), rows);
   const auto tell = [&](std::int64_t from) {

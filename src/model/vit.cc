@@ -1,5 +1,7 @@
 #include "model/vit.h"
 
+#include <utility>
+
 #include "core/error.h"
 #include "model/images.h"
 
@@ -28,20 +30,23 @@ VitPlan::VitPlan(const config::Model& config)
       head_bias(plan.add("head.bias", {config.vocabulary}, TensorRole::vector)),
       patches(plan.keep(patch_size(config))) {}
 
-Vit::Vit(const config::Model& config, std::int64_t max_batch, int threads)
+Vit::Vit(const config::Model& config, std::int64_t max_batch,
+         std::shared_ptr<kernels::Kernels> kernels)
     : config_(config),
       positions_(patch_count(config)),
       patch_size_(patch_size(config)),
       max_batch_(max_batch),
-      kernels_(kernels::make_cpu_kernels(threads)),
+      kernels_(std::move(kernels)),
       parts_(config),
       storage_(*kernels_, parts_.plan, max_batch * positions_),
       pooled_(*kernels_, max_batch * config.width),
       logits_(*kernels_, max_batch * config.vocabulary),
-      losses_(*kernels_, max_batch) {}
+      losses_(*kernels_, max_batch),
+      images_(*kernels_, max_batch * image_numbers(config)),
+      targets_(*kernels_, max_batch) {}
 
 void Vit::initialize(std::uint64_t seed) {
-  initialize_parameters(tensors(), static_cast<int>(config_.layers), seed, parameters());
+  initialize_on_device(*this, static_cast<int>(config_.layers), seed);
 }
 
 float Vit::forward_backward(const Batch& batch) {
@@ -67,7 +72,9 @@ void Vit::forward(const Batch& batch) {
   const std::int64_t C = config_.width;
   float* patches = storage_.activation(parts_.patches);
   float* embedded = parts_.trunk.input(storage_);
-  kernels_->cut_patches(patches, batch.images.data(), B, config_.image_channels, config_.image,
+  images_.copy_in(batch.images);
+  targets_.copy_in(batch.targets);
+  kernels_->cut_patches(patches, images_.data(), B, config_.image_channels, config_.image,
                         config_.patch);
   kernels_->linear_forward(embedded, patches, storage_.value(parts_.patch_weight),
                            storage_.value(parts_.patch_bias), nullptr, B * positions_, patch_size_,
@@ -80,8 +87,8 @@ void Vit::forward(const Batch& batch) {
 }
 
 float Vit::cross_entropy(const Batch& batch, bool gradients) {
-  const ClassScore score = score_classes(*kernels_, logits_.data(), losses_.data(), batch.targets,
-                                         config_.vocabulary, gradients);
+  const ClassScore score = score_classes(*kernels_, logits_.data(), losses_.data(), targets_.data(),
+                                         batch.targets, config_.vocabulary, gradients);
   accuracy_ = score.accuracy;
   return score.loss;
 }
@@ -106,7 +113,8 @@ void Vit::backward(const Batch& batch) {
 }
 
 std::int64_t Vit::activation_bytes_of(const config::Model& config, std::int64_t batch) {
-  const std::int64_t head = config.width + config.vocabulary + 1;
+  // Also the image, its class and its loss.
+  const std::int64_t head = config.width + config.vocabulary + image_numbers(config) + 2;
   return static_cast<std::int64_t>(sizeof(float)) * batch *
          (patch_count(config) * VitPlan(config).plan.per_row() + head);
 }

@@ -25,9 +25,11 @@ struct VitPlan {
 // causal mask, a linear head over `vocabulary` classes.
 class Vit final : public Model {
  public:
-  Vit(const config::Model& config, std::int64_t max_batch, int threads);
+  Vit(const config::Model& config, std::int64_t max_batch,
+      std::shared_ptr<kernels::Kernels> kernels);
 
   std::span<const TensorInfo> tensors() const override { return parts_.plan.tensors(); }
+  kernels::Kernels& kernels() override { return *kernels_; }
   std::span<float> parameters() override { return storage_.parameters(); }
   std::span<float> gradients() override { return storage_.gradients(); }
   void initialize(std::uint64_t seed) override;
@@ -51,12 +53,14 @@ class Vit final : public Model {
   std::int64_t positions_;
   std::int64_t patch_size_;  // numbers in a patch
   std::int64_t max_batch_;
-  std::unique_ptr<kernels::Kernels> kernels_;
+  std::shared_ptr<kernels::Kernels> kernels_;
   VitPlan parts_;
   Storage storage_;
   kernels::Buffer pooled_;  // the mean over positions, then its gradient
   kernels::Buffer logits_;
   kernels::Buffer losses_;
+  kernels::Buffer images_;
+  kernels::IndexBuffer targets_;
   std::optional<double> accuracy_;
 };
 

@@ -43,7 +43,8 @@ void Theta::start(std::int64_t round) {
 void Theta::begin_life(const Life& life) {
   reader_.emplace(runtime::RunFolder(run_).contributions(), life.number);
   if (!state_) return;
-  const checkpoint::Global values = state_->checkpoint();
+  checkpoint::Global values;
+  state_->fill(values);
   state_.emplace(setup_with(life), values);
 }
 
@@ -84,7 +85,9 @@ void Theta::drop_open_merges() { open_.clear(); }
 
 void Theta::save(std::int64_t round) {
   if (!state_) return;
-  saved_.insert_or_assign(round, state_->checkpoint());
+  checkpoint::Global& saved = saved_[round];
+  saved = {};
+  state_->fill(saved);
   if (saved_.size() > kSaved) saved_.erase(saved_.begin());
 }
 

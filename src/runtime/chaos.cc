@@ -14,11 +14,19 @@ namespace {
   throw Error(ExitCode::configuration, "chaos: " + what);
 }
 
-FaultKind parse_kind(const std::string& word) {
-  for (const FaultKind kind : {FaultKind::kill, FaultKind::stop, FaultKind::slow}) {
-    if (word == to_string(kind)) return kind;
+constexpr const char* kKinds[] = {"kill", "stop", "slow", "drop", "corrupt", "stall", "fill"};
+constexpr const char* kMoments[] = {"any", "join", "checkpoint", "transfer"};
+
+// The enumerator that is called so.
+template <typename Enum, std::size_t kCount>
+Enum parse_name(const std::string& word, const char* const (&names)[kCount],
+                const std::string& what) {
+  std::string all;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (word == names[i]) return static_cast<Enum>(i);
+    all += (i == 0 ? "" : i + 1 == kCount ? " and " : ", ") + std::string(names[i]);
   }
-  refuse("unknown fault '" + word + "'; there are kill, stop and slow");
+  refuse("unknown " + what + " '" + word + "'; there are " + all);
 }
 
 double parse_number(const std::string& key, const std::string& text, double lowest) {
@@ -76,11 +84,16 @@ void set_word(PlannedFault& fault, const std::string& key, const std::string& te
     fault.seconds = parse_number(key, text, 0);
   } else if (key == "factor") {
     fault.factor = parse_number(key, text, 1);
+  } else if (key == "when") {
+    fault.moment = parse_name<Moment>(text, kMoments, "moment");
+  } else if (key == "victims") {
+    fault.victims = parse_whole(key, text, 1);
   } else if (key == "seed") {
     fault.seed = parse_whole(key, text, std::uint64_t{0});
   } else {
     refuse("unknown word '" + key +
-           "'; there are learner, rank, step, time, every, count, seconds, factor and seed");
+           "'; there are learner, rank, step, time, every, count, seconds, factor, seed, when and "
+           "victims");
   }
 }
 
@@ -89,7 +102,7 @@ std::optional<PlannedFault> parse_entry(const std::string& text) {
   std::string word;
   if (!(words >> word)) return std::nullopt;
   PlannedFault fault;
-  fault.kind = parse_kind(word);
+  fault.kind = parse_name<FaultKind>(word, kKinds, "fault");
   std::int64_t count = 0;
   while (words >> word) {
     const auto equals = word.find('=');
@@ -100,6 +113,16 @@ std::optional<PlannedFault> parse_entry(const std::string& text) {
   if (count > 0) fault.count = count;
   if (fault.step.has_value() + fault.time.has_value() + fault.every.has_value() != 1) {
     refuse("'" + text + "' needs exactly one of step=, time= and every=");
+  }
+  if (fault.moment != Moment::any && fault.kind != FaultKind::kill &&
+      fault.kind != FaultKind::stop) {
+    refuse("'" + text + "': when= goes with kill and stop");
+  }
+  if (fault.kind == FaultKind::fill && text.find("learner=") != std::string::npos) {
+    refuse("'" + text + "': a full disk is everybody's, leave learner= out");
+  }
+  if (fault.victims > 1 && fault.victim == PlannedFault::Victim::given) {
+    refuse("'" + text + "': victims= goes with learner=any and learner=turn");
   }
   if (fault.step && fault.victim != PlannedFault::Victim::given) {
     refuse("'" + text + "': step= needs learner= with a number");
@@ -115,17 +138,9 @@ bool alive(const sync::LearnerView& learner) {
 
 }  // namespace
 
-std::string to_string(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kill:
-      return "kill";
-    case FaultKind::stop:
-      return "stop";
-    case FaultKind::slow:
-      return "slow";
-  }
-  return "?";
-}
+std::string to_string(FaultKind kind) { return kKinds[static_cast<int>(kind)]; }
+
+std::string to_string(Moment moment) { return kMoments[static_cast<int>(moment)]; }
 
 std::vector<PlannedFault> parse_chaos(const std::string& plan) {
   std::vector<PlannedFault> faults;
@@ -161,23 +176,37 @@ std::vector<Fault> Chaos::due(double seconds, const std::vector<sync::LearnerVie
   std::vector<Fault> faults;
   for (Entry& entry : entries_) {
     if (!is_due(entry, seconds, learners)) continue;
-    const auto victim = choose_victim(entry, learners);
-    if (!victim) continue;
     const PlannedFault& planned = entry.planned;
-    if (planned.kind == FaultKind::kill) {
-      killed_[*victim] = learners[static_cast<std::size_t>(*victim)].incarnation;
+    std::vector<int> victims;
+    while (static_cast<int>(victims.size()) < planned.victims) {
+      const auto victim = choose_victim(entry, learners, victims);
+      if (!victim) break;
+      victims.push_back(*victim);
     }
-    faults.push_back({planned.kind, *victim, planned.rank, planned.seconds, planned.factor});
+    if (static_cast<int>(victims.size()) < planned.victims) continue;
+    for (const int victim : victims) {
+      if (planned.kind == FaultKind::kill) {
+        killed_[victim] = learners[static_cast<std::size_t>(victim)].incarnation;
+      }
+      faults.push_back(
+          {planned.kind, victim, planned.rank, planned.seconds, planned.factor, planned.moment});
+    }
+    entry.victims += planned.victims;
     ++entry.done;
     if (planned.every) entry.next = seconds + entry.random.exponential(*planned.every);
   }
   return faults;
 }
 
-bool Chaos::can_be_hit(const std::vector<sync::LearnerView>& learners, int learner) const {
+bool Chaos::can_be_hit(const PlannedFault& planned, const std::vector<sync::LearnerView>& learners,
+                       int learner, const std::vector<int>& chosen) const {
   const auto& view = learners[static_cast<std::size_t>(learner)];
   const auto killed = killed_.find(learner);
-  return alive(view) && (killed == killed_.end() || killed->second != view.incarnation);
+  const bool right_moment =
+      planned.moment != Moment::join || view.state == sync::LearnerState::joining;
+  return alive(view) && right_moment &&
+         (killed == killed_.end() || killed->second != view.incarnation) &&
+         std::find(chosen.begin(), chosen.end(), learner) == chosen.end();
 }
 
 bool Chaos::is_due(const Entry& entry, double seconds,
@@ -191,20 +220,22 @@ bool Chaos::is_due(const Entry& entry, double seconds,
 }
 
 std::optional<int> Chaos::choose_victim(Entry& entry,
-                                        const std::vector<sync::LearnerView>& learners) {
+                                        const std::vector<sync::LearnerView>& learners,
+                                        const std::vector<int>& chosen) {
+  const PlannedFault& planned = entry.planned;
   const int count = static_cast<int>(learners.size());
-  if (entry.planned.victim == PlannedFault::Victim::given) {
-    const int learner = entry.planned.learner;
-    return learner < count && can_be_hit(learners, learner) ? std::optional(learner) : std::nullopt;
+  if (planned.victim == PlannedFault::Victim::given) {
+    const int learner = planned.learner;
+    return learner < count && can_be_hit(planned, learners, learner, chosen)
+               ? std::optional(learner)
+               : std::nullopt;
   }
-  const int first = entry.planned.victim == PlannedFault::Victim::turn
-                        ? entry.victims % count
+  const int first = planned.victim == PlannedFault::Victim::turn
+                        ? (entry.victims + static_cast<int>(chosen.size())) % count
                         : static_cast<int>(entry.random.below(static_cast<std::uint64_t>(count)));
   for (int i = 0; i < count; ++i) {
     const int learner = (first + i) % count;
-    if (!can_be_hit(learners, learner)) continue;
-    ++entry.victims;
-    return learner;
+    if (can_be_hit(planned, learners, learner, chosen)) return learner;
   }
   return std::nullopt;
 }

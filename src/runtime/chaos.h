@@ -12,9 +12,21 @@
 namespace archipelago::runtime {
 
 enum class FaultKind : std::int32_t {
-  kill,  // SIGKILL
-  stop,  // SIGSTOP, SIGCONT after `seconds`
-  slow,  // inner steps take `factor` times as long for `seconds`
+  kill,     // SIGKILL
+  stop,     // SIGSTOP, SIGCONT after `seconds`
+  slow,     // inner steps take `factor` times as long for `seconds`
+  drop,     // for `seconds` all messages between the learner and the syncer are lost
+  corrupt,  // the next fragment that the learner sends is damaged on its way
+  stall,    // the next fragment that the learner sends stands still half-way for `seconds`
+  fill,     // for `seconds` no checkpoint of any process finds room on the disk
+};
+
+// In the middle of what a kill or a stop is to come.
+enum class Moment : std::int32_t {
+  any,         // at once
+  join,        // while the victim is joining
+  checkpoint,  // when its next checkpoint has been built and has no name yet
+  transfer,    // when the data of its next fragment is there and its flag is not
 };
 
 // One fault that is to happen now.
@@ -24,9 +36,11 @@ struct Fault {
   int rank = 0;  // of the learner's island
   double seconds = 0;
   double factor = 1;
+  Moment moment = Moment::any;
 };
 
 std::string to_string(FaultKind kind);
+std::string to_string(Moment moment);
 
 // One entry of a chaos plan. Exactly one of step, time and every says when.
 struct PlannedFault {
@@ -43,11 +57,13 @@ struct PlannedFault {
   double seconds = 10;
   double factor = 10;
   std::uint64_t seed = 1;
+  Moment moment = Moment::any;
+  int victims = 1;  // so many different learners at once
 };
 
 // Reads a plan: entries separated by ';', each a kind and key=value words, e.g.
 //   kill learner=1 step=150; stop learner=any time=30 seconds=5; kill learner=turn every=10
-//   count=20
+//   count=20; kill learner=1 step=200 when=transfer; kill learner=any time=9 victims=2
 // Throws Error(configuration) naming the word that is wrong and the right ones.
 std::vector<PlannedFault> parse_chaos(const std::string& plan);
 
@@ -73,10 +89,12 @@ class Chaos {
     int victims = 0;  // chosen so far, for `turn`
   };
 
-  bool can_be_hit(const std::vector<sync::LearnerView>& learners, int learner) const;
+  bool can_be_hit(const PlannedFault& planned, const std::vector<sync::LearnerView>& learners,
+                  int learner, const std::vector<int>& chosen) const;
   bool is_due(const Entry& entry, double seconds,
               const std::vector<sync::LearnerView>& learners) const;
-  std::optional<int> choose_victim(Entry& entry, const std::vector<sync::LearnerView>& learners);
+  std::optional<int> choose_victim(Entry& entry, const std::vector<sync::LearnerView>& learners,
+                                   const std::vector<int>& chosen);
 
   std::vector<Entry> entries_;
   std::map<int, int> killed_;  // learner -> its last life that was killed

@@ -4,8 +4,10 @@
 #include <exception>
 #include <utility>
 
+#include "core/file.h"
 #include "core/log.h"
 #include "mpi/session.h"
+#include "runtime/chaos.h"
 #include "runtime/clock.h"
 
 namespace archipelago::runtime {
@@ -28,8 +30,13 @@ bool is_order(link::DownKind kind) {
 }  // namespace
 
 Communication::Communication(std::vector<std::unique_ptr<link::LeaderEnd>> ends,
+                             std::unique_ptr<FragmentEncoder> encoder,
                              std::function<void(const link::DownHeader&)> inflict)
-    : ends_(std::move(ends)), inflict_(std::move(inflict)), lost_(ends_.size(), false) {
+    : ends_(std::move(ends)),
+      cut_until_(ends_.size(), 0),
+      encoder_(std::move(encoder)),
+      inflict_(std::move(inflict)),
+      lost_(ends_.size(), false) {
   for (std::size_t term = 0; term < ends_.size(); ++term) {
     threads_.emplace_back([this, term] { run(term); });
   }
@@ -67,22 +74,11 @@ bool Communication::can_stage() const {
   return staged_.size() < kStagedFragments;
 }
 
-link::Values Communication::take_buffer(std::int64_t elements) {
-  link::Values values;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!spare_buffers_.empty()) {
-      values = std::move(spare_buffers_.back());
-      spare_buffers_.pop_back();
-    }
-  }
-  values.resize(static_cast<std::size_t>(elements));
-  return values;
-}
-
-void Communication::stage(const link::FragmentHeader& header, link::Values values) {
+void Communication::stage(const link::FragmentHeader& header,
+                          std::shared_ptr<const kernels::HostArray> values,
+                          std::shared_ptr<const link::Bytes> base) {
   const std::lock_guard lock(mutex_);
-  staged_.push_back({header, std::move(values)});
+  staged_.push_back({header, std::move(values), std::move(base)});
 }
 
 void Communication::flush(double seconds) {
@@ -121,7 +117,9 @@ bool Communication::receive(std::size_t term, std::vector<link::DownMessage>& ar
   }
   arrived.clear();
   const auto state = ends_[term]->poll(arrived);
-  for (auto& message : arrived) sort_in(term, std::move(message));
+  for (auto& message : arrived) {
+    if (!is_cut(term)) sort_in(term, std::move(message));
+  }
   mark(term, state);
   return !arrived.empty();
 }
@@ -150,8 +148,8 @@ void Communication::turn_to(std::size_t term) {
 
 void Communication::sort_in(std::size_t term, link::DownMessage message) {
   const auto& header = message.header;
-  if (header.kind == link::DownKind::fault && header.factor <= 1) {
-    inflict_(header);
+  if (header.kind == link::DownKind::fault) {
+    suffer(term, header);
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -162,16 +160,17 @@ void Communication::sort_in(std::size_t term, link::DownMessage message) {
     // What came before an order was meant for the life before it.
     inbox_.order = header;
     inbox_.fragments.clear();
+    inbox_.lease.reset();
     inbox_.asks.clear();
     inbox_.pause = false;
     staged_.clear();
   } else if (header.kind == link::DownKind::fragment) {
     forget_closed(inbox_.asks, header);
     inbox_.fragments[header.fragment] = std::move(message);
+  } else if (header.kind == link::DownKind::lease) {
+    inbox_.lease = std::move(message);
   } else if (header.kind == link::DownKind::ask) {
     remember(inbox_.asks, header);
-  } else if (header.kind == link::DownKind::fault) {
-    inbox_.faults.push_back(header);
   } else if (header.kind == link::DownKind::pause) {
     inbox_.pause = true;
   } else if (header.kind == link::DownKind::finish) {
@@ -181,7 +180,32 @@ void Communication::sort_in(std::size_t term, link::DownMessage message) {
   }
 }
 
+bool Communication::is_cut(std::size_t term) const { return now_seconds() < cut_until_[term]; }
+
+// A planned fault (chaos.h) happens where it belongs.
+void Communication::suffer(std::size_t term, const link::DownHeader& fault) {
+  const auto kind = static_cast<FaultKind>(fault.fault);
+  const auto moment = static_cast<Moment>(fault.moment);
+  if (kind == FaultKind::drop) {
+    cut_until_[term] = now_seconds() + fault.seconds;
+  } else if (kind == FaultKind::corrupt) {
+    ends_[term]->disturb_next({true, {}});
+  } else if (kind == FaultKind::stall) {
+    ends_[term]->disturb_next({false, [seconds = fault.seconds] { sleep_seconds(seconds); }});
+  } else if (kind == FaultKind::fill) {
+    pretend_full_disk(fault.seconds);
+  } else if (kind == FaultKind::slow || moment == Moment::checkpoint) {
+    const std::lock_guard lock(mutex_);
+    inbox_.faults.push_back(fault);
+  } else if (moment == Moment::transfer) {
+    ends_[term]->disturb_next({false, [this, fault] { inflict_(fault); }});
+  } else {
+    inflict_(fault);
+  }
+}
+
 bool Communication::send_report(std::size_t term) {
+  if (is_cut(term)) return false;
   link::Report report;
   {
     const std::lock_guard lock(mutex_);
@@ -212,9 +236,11 @@ bool Communication::send_fragment(std::size_t term) {
     staged = std::move(staged_.front());
     staged_.erase(staged_.begin());
   }
-  mark(term, ends_[term]->put_fragment(staged.header, staged.values));
-  const std::lock_guard lock(mutex_);
-  if (spare_buffers_.size() < kStagedFragments) spare_buffers_.push_back(std::move(staged.values));
+  if (is_cut(term)) return true;
+  link::Bytes buffer;
+  const auto data =
+      encoder_->encode(staged.header, staged.values->values(), staged.base.get(), buffer);
+  mark(term, ends_[term]->put_fragment(staged.header, data));
   return true;
 }
 

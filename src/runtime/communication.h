@@ -10,8 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/mover.h"
 #include "link/link.h"
 #include "runtime/asks.h"
+#include "runtime/fragment_encoder.h"
 
 namespace archipelago::runtime {
 
@@ -19,8 +21,9 @@ namespace archipelago::runtime {
 struct Inbox {
   std::optional<link::DownHeader> order;       // the newest assign, expel or retire
   std::map<int, link::DownMessage> fragments;  // the newest of each fragment, later than `order`
+  std::optional<link::DownMessage> lease;      // the newest, later than `order`
   Asks asks;                                   // later than `order`
-  std::vector<link::DownHeader> faults;        // of kind slow: for the compute thread
+  std::vector<link::DownHeader> faults;        // for the compute thread
   bool pause = false;
   std::optional<link::DownHeader> finish;
   bool leave = false;
@@ -37,9 +40,11 @@ struct Inbox {
 // present one dies or the later one speaks; what an earlier one still says is dropped.
 class Communication {
  public:
+  // `encoder`: of what is staged.
   // `inflict`: carries out a planned fault on this island (kill, stop), called on a communication
   // thread. Each end is used by its thread only, from now until stop() or the destructor.
   Communication(std::vector<std::unique_ptr<link::LeaderEnd>> ends,
+                std::unique_ptr<FragmentEncoder> encoder,
                 std::function<void(const link::DownHeader&)> inflict);
   ~Communication();
   Communication(const Communication&) = delete;
@@ -56,9 +61,9 @@ class Communication {
   // Whether `stage` has room: at most two fragments wait or are on their way.
   bool can_stage() const;
 
-  // A buffer of `elements` to fill for `stage`; reused memory.
-  link::Values take_buffer(std::int64_t elements);
-  void stage(const link::FragmentHeader& header, link::Values values);
+  // `base`: see FragmentEncoder.
+  void stage(const link::FragmentHeader& header, std::shared_ptr<const kernels::HostArray> values,
+             std::shared_ptr<const link::Bytes> base = nullptr);
 
   // Waits until the last posted report has left, for at most `seconds`.
   void flush(double seconds);
@@ -70,7 +75,8 @@ class Communication {
  private:
   struct Staged {
     link::FragmentHeader header;
-    link::Values values;
+    std::shared_ptr<const kernels::HostArray> values;
+    std::shared_ptr<const link::Bytes> base;
   };
 
   // On the thread of end `term`.
@@ -79,6 +85,8 @@ class Communication {
   bool send_report(std::size_t term);
   bool send_fragment(std::size_t term);
   void sort_in(std::size_t term, link::DownMessage message);
+  void suffer(std::size_t term, const link::DownHeader& fault);
+  bool is_cut(std::size_t term) const;
   void mark(std::size_t term, link::PeerState state);
 
   // With the mutex held.
@@ -86,6 +94,8 @@ class Communication {
   bool is_present(std::size_t term) const { return term == term_ && !inbox_.syncer_lost; }
 
   std::vector<std::unique_ptr<link::LeaderEnd>> ends_;
+  std::vector<double> cut_until_;  // by term, of its thread: messages are lost both ways
+  std::unique_ptr<FragmentEncoder> encoder_;
   std::function<void(const link::DownHeader&)> inflict_;
 
   mutable std::mutex mutex_;
@@ -96,7 +106,6 @@ class Communication {
   bool report_is_new_ = false;
   double last_post_ = 0;
   std::vector<Staged> staged_;
-  std::vector<link::Values> spare_buffers_;
   int unfinished_ = 0;
 
   double last_report_sent_ = 0;

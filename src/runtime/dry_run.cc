@@ -73,8 +73,11 @@ void add_learner(std::ostream& out, const Setup& setup, int learner, std::int64_
   out << "  parameters " << bytes(static_cast<double>(memory.parameters)) << ", gradients "
       << bytes(static_cast<double>(memory.gradients)) << ", moments "
       << bytes(static_cast<double>(memory.moments)) << ", activations "
-      << bytes(static_cast<double>(memory.activations)) << ", two fragments "
-      << bytes(static_cast<double>(memory.fragments));
+      << bytes(static_cast<double>(memory.activations));
+  if (memory.exchange > 0) {
+    out << ", kept for differences " << bytes(static_cast<double>(memory.exchange));
+  }
+  out << ", two fragments " << bytes(static_cast<double>(memory.fragments));
   if (memory.data > 0) out << ", data " << bytes(static_cast<double>(memory.data));
   out << ": together " << bytes(static_cast<double>(memory.total() + memory.data)) << '\n';
 }
@@ -89,22 +92,38 @@ void add_memory(std::ostream& out, const Setup& setup, std::int64_t data_bytes) 
   }
   const double state = 2 * kFloat * static_cast<double>(setup.parameters);
   const double merge = 2 * kFloat * static_cast<double>(setup.largest_fragment);
-  const link::MailboxLayout mailbox(setup.fragment_count(), setup.largest_fragment);
+  const auto mailbox = mailbox_layout(setup);
   const double mailboxes = static_cast<double>(mailbox.bytes()) * (sync.learners + sync.spares);
   out << "memory of the syncer:\n  parameters and momentum " << bytes(state) << ", mailboxes "
       << bytes(mailboxes) << ", a merge " << bytes(merge) << ", a checkpoint on its way "
       << bytes(2 * state) << ": together " << bytes(3 * state + merge + mailboxes) << '\n';
 }
 
+double encoded(fragment::Encoding encoding, std::int64_t elements) {
+  return static_cast<double>(fragment::encoded_size(encoding, elements));
+}
+
+void add_way(std::ostream& out, const Setup& setup, const std::string& way,
+             fragment::Encoding encoding, const std::string& name) {
+  const auto& sync = setup.config.sync;
+  const double whole = encoded(encoding, setup.parameters);
+  const double largest = encoded(encoding, setup.largest_fragment);
+  out << "exchange " << way << ", in " << name << ":\n  " << bytes(whole / sync.interval)
+      << " a learner and inner step, " << bytes(whole / setup.fragment_count() * sync.learners)
+      << " a round over " << sync.learners << " learners (" << bytes(largest * sync.learners)
+      << " in the round of the largest fragment)\n";
+}
+
 void add_exchange(std::ostream& out, const Setup& setup, const model::Size& size) {
   const auto& sync = setup.config.sync;
-  const double whole = kFloat * static_cast<double>(setup.parameters);
-  const double round = whole / setup.fragment_count();
-  const double step = whole / sync.interval;
-  const double largest = kFloat * static_cast<double>(setup.largest_fragment);
-  out << "exchange, up and as much down:\n  " << bytes(step) << " a learner and inner step, "
-      << bytes(round * sync.learners) << " a round over " << sync.learners << " learners ("
-      << bytes(largest * sync.learners) << " in the round of the largest fragment)\n";
+  const auto& wire = setup.wire;
+  add_way(out, setup, "up", wire.up, setup.config.wire.up);
+  add_way(out, setup, "down", wire.down, setup.config.wire.down);
+  const double step =
+      std::max(encoded(wire.up, setup.parameters), encoded(wire.down, setup.parameters)) /
+      sync.interval;
+  const double largest = std::max(encoded(wire.up, setup.largest_fragment),
+                                  encoded(wire.down, setup.largest_fragment));
 
   const auto positions = static_cast<double>(setup.config.train.batch * setup.config.model.context);
   const double flops = size.flops * positions / sync.ranks_per_learner;
@@ -113,7 +132,7 @@ void add_exchange(std::ostream& out, const Setup& setup, const model::Size& size
   const auto gigabits = [](double amount) { return number(8e-9 * amount, 4) + " Gbit/s"; };
   // An exchange is a way up and a way down, and may take `overlap` steps.
   const double within = std::max(sync.overlap, 1.0) / 2;
-  out << "bandwidth, each way:\n  for inner steps of 1 s: " << gigabits(step)
+  out << "bandwidth of the busier way:\n  for inner steps of 1 s: " << gigabits(step)
       << " a learner on average, " << gigabits(step * sync.learners) << " at the syncer, "
       << gigabits(largest / within) << " a learner so that the largest fragment's exchange takes "
       << std::max(sync.overlap, 1.0) << " steps\n  for this machine's, at least "

@@ -8,7 +8,7 @@ constexpr int kInFlight = 2;
 
 }  // namespace
 
-FragmentSender::FragmentSender(link::SyncerEnd& link, const GlobalState& state, int fragments)
+FragmentSender::FragmentSender(link::SyncerEnd& link, GlobalState& state, int fragments)
     : link_(link), state_(state), fragments_(fragments) {}
 
 void FragmentSender::add_peer() {
@@ -35,7 +35,7 @@ void FragmentSender::clear(int peer) {
 void FragmentSender::pump(std::int64_t run_tokens) {
   for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
     Peer& to = peers_[static_cast<std::size_t>(peer)];
-    while (to.count > 0 && link_.values_in_flight(peer) < kInFlight) {
+    while (to.count > 0 && link_.data_in_flight(peer) < kInFlight) {
       while (!to.missing[static_cast<std::size_t>(to.next)]) to.next = (to.next + 1) % fragments_;
       to.missing[static_cast<std::size_t>(to.next)] = false;
       --to.count;
@@ -50,7 +50,9 @@ void FragmentSender::send(int peer, int fragment, std::int64_t run_tokens) {
   header.fragment = fragment;
   header.version = state_.version(fragment);
   header.tokens = run_tokens;
-  link_.send(peer, header, state_.theta(fragment));
+  header.elements = static_cast<std::int64_t>(state_.theta(fragment)->size());
+  header.encoding = static_cast<std::int32_t>(state_.encoding());
+  link_.send(peer, header, state_.payload(fragment));
 }
 
 }  // namespace archipelago::runtime

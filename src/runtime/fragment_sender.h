@@ -13,7 +13,7 @@ namespace archipelago::runtime {
 // when the ones before have left.
 class FragmentSender {
  public:
-  FragmentSender(link::SyncerEnd& link, const GlobalState& state, int fragments);
+  FragmentSender(link::SyncerEnd& link, GlobalState& state, int fragments);
 
   void add_peer();
 
@@ -35,7 +35,7 @@ class FragmentSender {
   void send(int peer, int fragment, std::int64_t run_tokens);
 
   link::SyncerEnd& link_;
-  const GlobalState& state_;
+  GlobalState& state_;
   int fragments_;
   std::vector<Peer> peers_;
 };

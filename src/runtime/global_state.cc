@@ -1,12 +1,23 @@
 #include "runtime/global_state.h"
 
+#include <algorithm>
 #include <span>
 
 #include "core/checksum.h"
 
 namespace archipelago::runtime {
+namespace {
 
-GlobalState::GlobalState(const Setup& setup) : setup_(setup), versions_(setup.fragments.size(), 0) {
+// Of each fragment that are kept for learners that hold them.
+constexpr std::size_t kEarlierVersions = 4;
+
+}  // namespace
+
+GlobalState::GlobalState(const Setup& setup)
+    : setup_(setup),
+      versions_(setup.fragments.size(), 0),
+      payloads_(setup.fragments.size()),
+      earlier_(setup.fragments.size()) {
   std::vector<float> flat(static_cast<std::size_t>(setup.parameters));
   model::initialize_parameters(setup.tensors, static_cast<int>(setup.config.model.layers),
                                setup.config.train.seed, flat);
@@ -18,7 +29,9 @@ GlobalState::GlobalState(const Setup& setup, const checkpoint::Global& state)
     : setup_(setup),
       theta_(split(state.common.parameters)),
       momentum_(split(state.momentum)),
-      versions_(state.common.versions) {}
+      versions_(state.common.versions),
+      payloads_(setup.fragments.size()),
+      earlier_(setup.fragments.size()) {}
 
 std::shared_ptr<const link::Values> GlobalState::theta(int fragment) const {
   return theta_[at(fragment)];
@@ -34,25 +47,63 @@ GlobalState::MergedFragment GlobalState::merge(int fragment,
   auto momentum = std::make_shared<link::Values>(*momentum_[at(fragment)]);
   const sync::OuterSettings outer{setup_.config.sync.outer_lr, setup_.config.sync.outer_momentum};
   sync::merge_fragment(setup_.pieces[at(fragment)], inputs, outer, *theta, *momentum, 1);
-  return {fragment, std::move(theta), std::move(momentum)};
+  auto payload = encode(theta);
+  return {fragment, std::move(theta), std::move(momentum), std::move(payload)};
 }
 
 void GlobalState::adopt(MergedFragment merged) {
-  theta_[at(merged.fragment)] = std::move(merged.theta);
-  momentum_[at(merged.fragment)] = std::move(merged.momentum);
-  ++versions_[at(merged.fragment)];
+  const std::size_t p = at(merged.fragment);
+  if (setup_.wire.differences()) {
+    earlier_[p].push_back(std::move(theta_[p]));
+    if (earlier_[p].size() > kEarlierVersions) earlier_[p].pop_front();
+  }
+  theta_[p] = std::move(merged.theta);
+  momentum_[p] = std::move(merged.momentum);
+  payloads_[p] = std::move(merged.payload);
+  ++versions_[p];
+}
+
+std::shared_ptr<const link::Values> GlobalState::theta(int fragment, std::int32_t version) const {
+  const std::int64_t age = std::int64_t{versions_[at(fragment)]} - version;
+  const auto& earlier = earlier_[at(fragment)];
+  if (age == 0) return theta_[at(fragment)];
+  if (age < 0 || age > static_cast<std::int64_t>(earlier.size())) return nullptr;
+  return earlier[earlier.size() - static_cast<std::size_t>(age)];
+}
+
+void GlobalState::drop_unheld(const std::vector<sync::LearnerView>& learners) {
+  for (std::size_t p = 0; p < earlier_.size(); ++p) {
+    if (earlier_[p].empty()) continue;
+    std::int32_t oldest = versions_[p];
+    for (const auto& learner : learners) {
+      if (!sync::is_alive(learner.state)) continue;
+      oldest = std::min(oldest, learner.held.size() == earlier_.size() ? learner.held[p] : 0);
+    }
+    const auto ages = static_cast<std::size_t>(versions_[p] - std::max(oldest, 0));
+    while (earlier_[p].size() > ages) earlier_[p].pop_front();
+  }
+}
+
+link::Payload GlobalState::payload(int fragment) {
+  auto& payload = payloads_[at(fragment)];
+  if (!payload) payload = encode(theta_[at(fragment)]);
+  return *payload;
+}
+
+link::Payload GlobalState::encode(const std::shared_ptr<const link::Values>& theta) const {
+  if (setup_.wire.down == fragment::Encoding::f32) return link::Payload(theta);
+  const fragment::Codec codec(1);
+  return link::Payload(std::make_shared<const link::Bytes>(codec.encode(setup_.wire.down, *theta)));
 }
 
 std::vector<float> GlobalState::flat_parameters() const { return join(theta_); }
 
-checkpoint::Global GlobalState::checkpoint() const {
-  checkpoint::Global state;
+void GlobalState::fill(checkpoint::Global& state) const {
   state.common.tensors = setup_.tensors;
   state.common.parameters = join(theta_);
   state.common.fragment_of_tensor = setup_.fragment_of_tensor;
   state.common.versions = versions_;
   state.momentum = join(momentum_);
-  return state;
 }
 
 std::uint64_t GlobalState::digest() const {

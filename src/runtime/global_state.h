@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "link/message.h"
 #include "runtime/setup.h"
+#include "sync/membership.h"
 #include "sync/merge.h"
 
 namespace archipelago::runtime {
@@ -22,6 +25,14 @@ class GlobalState {
   GlobalState(const Setup& setup, const checkpoint::Global& state);
 
   std::shared_ptr<const link::Values> theta(int fragment) const;
+  // Of an earlier version that a learner may still hold; null when it is not kept any more.
+  std::shared_ptr<const link::Values> theta(int fragment, std::int32_t version) const;
+
+  // Theta as learners receive it, encoded. They all get the same bytes of a version, whoever sends
+  // them and when.
+  link::Payload payload(int fragment);
+  fragment::Encoding encoding() const { return setup_.wire.down; }
+
   std::shared_ptr<const link::Values> momentum(int fragment) const;
   std::int32_t version(int fragment) const { return versions_[at(fragment)]; }
   const std::vector<std::int32_t>& versions() const { return versions_; }
@@ -31,17 +42,22 @@ class GlobalState {
     int fragment;
     std::shared_ptr<const link::Values> theta;
     std::shared_ptr<const link::Values> momentum;
+    std::optional<link::Payload> payload = {};  // of theta; nothing: made when it is needed
   };
   MergedFragment merge(int fragment, const std::vector<sync::MergeInput>& inputs) const;
 
-  // Puts them in place; version + 1.
+  // Puts them in place; version + 1. Where learners send differences the version before is kept.
   void adopt(MergedFragment merged);
+
+  // Forgets the earlier versions that none of these learners holds.
+  void drop_unheld(const std::vector<sync::LearnerView>& learners);
 
   // Theta as one flat buffer in the model's order.
   std::vector<float> flat_parameters() const;
 
-  // The part of a global checkpoint that this holds.
-  checkpoint::Global checkpoint() const;
+  // Fills in the part of a global checkpoint that this holds. Copies all of it: done on a copy of
+  // this, which shares its values, it need not hold up the syncer.
+  void fill(checkpoint::Global& state) const;
 
   // Digest of Theta's bits.
   std::uint64_t digest() const;
@@ -52,11 +68,14 @@ class GlobalState {
   static std::size_t at(int fragment) { return static_cast<std::size_t>(fragment); }
   Fragments split(const std::vector<float>& flat) const;
   std::vector<float> join(const Fragments& fragments) const;
+  link::Payload encode(const std::shared_ptr<const link::Values>& theta) const;
 
   const Setup& setup_;
   Fragments theta_;
   Fragments momentum_;
   std::vector<std::int32_t> versions_;
+  std::vector<std::optional<link::Payload>> payloads_;
+  std::vector<std::deque<std::shared_ptr<const link::Values>>> earlier_;  // newest last
 };
 
 }  // namespace archipelago::runtime

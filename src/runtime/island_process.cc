@@ -6,7 +6,12 @@
 #include <utility>
 
 #include "core/log.h"
+#include "core/profile.h"
+#include "kernels/gpu_address.h"
+#include "runtime/chaos.h"
 #include "runtime/clock.h"
+#include "runtime/faults.h"
+#include "runtime/lease_message.h"
 #include "runtime/memory_table.h"
 
 namespace archipelago::runtime {
@@ -21,22 +26,36 @@ std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
+std::unique_ptr<EnergyCounter> energy_counter(const kernels::Device& device) {
+  return device.kind == kernels::Device::Kind::cuda ? gpu_energy(kernels::gpu_address(device.index))
+                                                    : package_energy();
+}
+
 }  // namespace
 
 IslandProcess::IslandProcess(const Setup& setup, const data::Dataset& dataset,
-                             const RunFolder& folder, island::Island& island,
+                             const RunFolder& folder, const kernels::Device& device,
+                             double energy_share, island::Island& island,
                              Communication* communication)
     : setup_(setup),
       dataset_(dataset),
       folder_(folder),
+      device_(device),
       island_(island),
       communication_(communication),
-      memory_before_(resident_bytes()) {
+      memory_before_(resident_bytes()),
+      energy_(energy_counter(device), energy_share),
+      bases_(setup.fragments.size()) {
+  if (setup_.config.profile) start_profiling();
   if (communication_ != nullptr) writer_ = std::make_unique<CheckpointWriter>();
-  if (island_.size() > 1) exchange_.emplace(island_);
+  // GPUs compute all experts on each rank.
+  const bool on_host = device_.kind == kernels::Device::Kind::cpu;
+  if (island_.size() > 1 && on_host) exchange_.emplace(island_);
 }
 
-IslandProcess::~IslandProcess() = default;
+IslandProcess::~IslandProcess() {
+  if (setup_.config.profile) log_info("profile: " + profile_summary());
+}
 
 IslandEnd IslandProcess::run() {
   for (;;) {
@@ -44,6 +63,7 @@ IslandEnd IslandProcess::run() {
     if (communication_ != nullptr) plan = decide();
     share(plan);
     receive_fragments(plan);
+    receive_lease(plan);
     switch (plan.command) {
       case Command::wait:
         if (communication_ != nullptr) post_report();
@@ -79,6 +99,7 @@ IslandProcess::Plan IslandProcess::decide() {
       forget_closed(asks_, message.header);
       arrived_.push_back(std::move(message));
     }
+    if (inbox.lease) lease_ = std::move(inbox.lease);
     for (auto ask = inbox.asks.rbegin(); ask != inbox.asks.rend(); ++ask) remember(asks_, *ask);
     remember_faults(inbox.faults);
     if (is_new_order(inbox)) {
@@ -89,11 +110,14 @@ IslandProcess::Plan IslandProcess::decide() {
     }
     if (inbox.finish) plan.orderly = inbox.finish->orderly;
     plan.run_tokens = run_tokens_;
-    // Fragments for a life that begins only now stay here until the model has been made.
+    // Fragments and the lease for a life that begins only now stay here until the model has been
+    // made.
     if (plan.command != Command::begin && phase_ != link::Phase::ready) {
       plan.fragments = static_cast<std::int32_t>(arrived_.size());
+      plan.leases = lease_ ? 1 : 0;
     }
-    const bool something_to_do = plan.command != Command::wait || plan.fragments > 0;
+    const bool something_to_do =
+        plan.command != Command::wait || plan.fragments > 0 || plan.leases > 0;
     if (something_to_do) return plan;
     if (phase_ != link::Phase::ready) {
       stage_asked();
@@ -111,11 +135,12 @@ IslandProcess::Command IslandProcess::choose(const Inbox& inbox) {
   if (inbox.pause) paused_ = true;
   if (is_new_order(inbox)) {
     arrived_.clear();
+    lease_.reset();
     asks_.clear();
     paused_ = inbox.pause;
     return inbox.order->kind == link::DownKind::assign ? Command::begin : Command::rest;
   }
-  if (phase_ == link::Phase::ready || paused_ || !state_->holds_all()) return Command::wait;
+  if (phase_ == link::Phase::ready || paused_ || !state_->can_step()) return Command::wait;
   return Command::step;
 }
 
@@ -136,12 +161,33 @@ void IslandProcess::receive_fragments(const Plan& plan) {
   if (communication_ == nullptr) arrived_.resize(static_cast<std::size_t>(plan.fragments));
   for (auto& message : arrived_) {
     island_.broadcast(bytes_of(message.header));
-    message.values.resize(static_cast<std::size_t>(message.header.elements));
-    island_.broadcast(std::as_writable_bytes(std::span(message.values)));
-    state_->receive(message.header.fragment, message.header.version, message.values);
+    message.data.resize(static_cast<std::size_t>(message.header.bytes));
+    island_.broadcast(message.data);
+    state_->receive_encoded(message.header.fragment, message.header.version, message.data);
+    if (communication_ == nullptr || !setup_.wire.differences()) continue;
+    bases_[static_cast<std::size_t>(message.header.fragment)] =
+        std::make_shared<const link::Bytes>(std::move(message.data));
   }
   arrived_.clear();
   state_->set_run_tokens(plan.run_tokens);
+  report_changed_ = true;
+}
+
+// At a step boundary: what was trained until here was of the lease before.
+void IslandProcess::receive_lease(const Plan& plan) {
+  if (plan.leases == 0) return;
+  link::DownMessage lease;
+  if (lease_) lease = *std::exchange(lease_, std::nullopt);
+  island_.broadcast(bytes_of(lease.header));
+  lease.data.resize(static_cast<std::size_t>(lease.header.bytes));
+  island_.broadcast(lease.data);
+  const bool meant = lease.header.learner == state_->learner() &&
+                     lease.header.incarnation == state_->incarnation() &&
+                     lease.header.round > followed_lease_;
+  if (!meant) return;
+  state_->take_lease(lease.header.version, leased_shards(lease));
+  followed_lease_ = lease.header.round;
+  lease_tokens_ = state_->tokens();
   report_changed_ = true;
 }
 
@@ -158,15 +204,27 @@ void IslandProcess::begin(const Plan& plan) {
   // Read before the model is made, and without the parameters, so that there is never more in
   // memory than while training.
   auto saved = saved_moments(plan.learner);
+  if (kernels_ == nullptr) {
+    kernels_ = kernels::make_kernels(device_);
+    averaging_ = island::make_averaging(island_, *kernels_);
+  }
   if (!state_ || state_->learner() != plan.learner) {
+    leaving_.reset();
     state_.reset();
-    state_ = std::make_unique<LearnerState>(setup_, dataset_, plan.learner, island_.rank(),
-                                            island_.size(), exchange_ ? &*exchange_ : nullptr);
+    state_ =
+        std::make_unique<LearnerState>(setup_, dataset_, kernels_, plan.learner, island_.rank(),
+                                       island_.size(), exchange_ ? &*exchange_ : nullptr);
+    state_->watch_gradients([this](std::int64_t from) {
+      averaging_->ready(state_->gradients().subspan(static_cast<std::size_t>(from)));
+    });
   }
   state_->begin(plan.incarnation, plan.tokens, saved ? &*saved : nullptr);
   phase_ = link::Phase::playing;
+  followed_lease_ = 0;
   step_seconds_ = 0;
   blocked_seconds_ = 0;
+  joules_ = 0;
+  energy_.take(now_seconds());
   life_steps_ = 0;
   life_started_ = 0;
   set_log_speaker("learner=" + std::to_string(plan.learner) +
@@ -196,13 +254,25 @@ void IslandProcess::step() {
       life_started_ = boundary_started_;
       log_memory();
     }
-    stage_asked();
-    post_report();
+    {
+      const ProfileRange range("fragments and reports");
+      stage_asked();
+      post_report();
+    }
     blocked_seconds_ += now_seconds() - boundary_started_;
     checkpoint_if_due();
   }
   const double started = now_seconds();
-  const auto done = state_->step([this](std::span<float> v) { island_.all_reduce_mean(v); });
+  const auto done = state_->step([this](std::span<float> numbers) {
+    if (numbers.data() == state_->gradients().data()) {
+      averaging_->finish(numbers);
+    } else {
+      island_.all_reduce_mean(numbers);
+    }
+  });
+  auto joules = static_cast<float>(energy_.take(now_seconds()));
+  island_.all_reduce_mean(std::span(&joules, 1));
+  joules_ += static_cast<double>(joules) * island_.size();
   double seconds = now_seconds() - started;
   if (started < slow_until_) {
     sleep_seconds(seconds * (slow_factor_ - 1));
@@ -230,9 +300,11 @@ void IslandProcess::finish() {
   }
 }
 
+// A fragment is taken at a boundary and staged when it is in the host's memory: at once, or from a
+// GPU at a later boundary.
 void IslandProcess::stage_asked() {
   auto ask = asks_.begin();
-  while (ask != asks_.end()) {
+  while (stage_leaving() && ask != asks_.end()) {
     const bool other_life =
         ask->learner != state_->learner() || ask->incarnation != state_->incarnation();
     if (!other_life) {
@@ -242,17 +314,36 @@ void IslandProcess::stage_asked() {
         ++ask;
         continue;
       }
-      const auto header = state_->header(ask->fragment, ask->round);
-      link::Values values = communication_->take_buffer(header.elements);
-      state_->copy_fragment(ask->fragment, values);
-      communication_->stage(header, std::move(values));
+      leaving_ = state_->header(ask->fragment, ask->round);
+      state_->take_fragment(ask->fragment);
+      leaving_base_ = bases_[static_cast<std::size_t>(ask->fragment)];
     }
     ask = asks_.erase(ask);
   }
 }
 
+bool IslandProcess::is_of_this_life(const link::FragmentHeader& header) const {
+  return header.learner == state_->learner() && header.incarnation == state_->incarnation();
+}
+
+// Whether the next fragment can be taken.
+bool IslandProcess::stage_leaving() {
+  if (!leaving_) return true;
+  auto values = state_->taken_fragment();
+  if (values == nullptr) return false;
+  if (is_of_this_life(*leaving_)) {
+    communication_->stage(*leaving_, std::move(values), std::move(leaving_base_));
+  }
+  leaving_.reset();
+  return true;
+}
+
 void IslandProcess::remember_faults(const std::vector<link::DownHeader>& faults) {
   for (const auto& fault : faults) {
+    if (fault.moment == static_cast<std::int32_t>(Moment::checkpoint)) {
+      checkpoint_fault_ = fault;
+      continue;
+    }
     slow_factor_ = fault.factor;
     slow_until_ = now_seconds() + fault.seconds;
     log_warning("slowed " + std::to_string(fault.factor) + " times by the chaos plan");
@@ -272,15 +363,18 @@ void IslandProcess::post_report() {
     report.step = state_->steps();
     report.tokens = state_->tokens();
     report.held = state_->held();
+    report.lease = followed_lease_;
+    report.lease_tokens = lease_tokens_;
   }
   report.step_seconds = step_seconds_;
   report.loss = loss_;
   report.accuracy = accuracy_;
   report.life_steps = life_steps_;
   report.blocked_seconds = blocked_seconds_;
+  report.joules = joules_;
   report.busy_seconds = life_started_ == 0 ? 0 : now_seconds() - life_started_;
   report.resident_bytes = resident_bytes();
-  if (state_) {
+  if (state_ && device_.kind == kernels::Device::Kind::cpu) {
     report.memory_ratio = memory_ratio(state_->memory(), memory_before_, report.resident_bytes);
   }
   communication_->post(report);
@@ -296,9 +390,14 @@ void IslandProcess::checkpoint_if_due() {
 void IslandProcess::start_checkpoint() {
   const std::string what = "the checkpoint of learner " + std::to_string(state_->learner());
   try {
-    auto file = std::make_shared<checkpoint::LearnerFile>(folder_.checkpoints(),
-                                                          state_->checkpoint(), state_->arrays());
-    writer_->start(what, [file, keep = setup_.config.checkpoint.keep] { file->write(keep); });
+    std::vector<float> room;
+    auto file = std::make_shared<checkpoint::LearnerFile>(
+        folder_.checkpoints(), state_->checkpoint(), state_->arrays(room));
+    const auto fault = std::exchange(checkpoint_fault_, std::nullopt);
+    writer_->start(what, [this, file, fault, keep = setup_.config.checkpoint.keep] {
+      if (fault) inflict(*fault, island_);
+      file->write(keep);
+    });
   } catch (const std::exception& error) {
     log_warning("could not write " + what + "; training goes on: " + error.what());
   }

@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "island/averaging.h"
 #include "island/expert_exchange.h"
 #include "island/island.h"
 #include "runtime/checkpoint_writer.h"
 #include "runtime/communication.h"
+#include "runtime/energy.h"
 #include "runtime/learner_state.h"
 #include "runtime/run_folder.h"
 #include "runtime/setup.h"
@@ -27,9 +29,11 @@ enum class IslandEnd {
 // thread has taken in, tells the other ranks, and all do the same.
 class IslandProcess {
  public:
+  // `device`: what this rank computes on, and the share of its energy that it is charged with.
   // `communication`: on the leader only. References must outlive this.
   IslandProcess(const Setup& setup, const data::Dataset& dataset, const RunFolder& folder,
-                island::Island& island, Communication* communication);
+                const kernels::Device& device, double energy_share, island::Island& island,
+                Communication* communication);
   ~IslandProcess();
 
   IslandEnd run();
@@ -46,7 +50,7 @@ class IslandProcess {
     std::int64_t tokens = 0;  // begin: where to go on
     std::int64_t run_tokens = 0;
     std::int32_t orderly = 0;  // finish
-    std::int32_t unused = 0;
+    std::int32_t leases = 0;   // 1: a lease follows
   };
 
   Plan decide();
@@ -54,6 +58,7 @@ class IslandProcess {
   bool is_new_order(const Inbox& inbox) const;
   void share(Plan& plan);
   void receive_fragments(const Plan& plan);
+  void receive_lease(const Plan& plan);
   std::optional<checkpoint::Learner> saved_moments(int learner) const;
   void begin(const Plan& plan);
   void rest();
@@ -61,6 +66,8 @@ class IslandProcess {
   void finish();
 
   void stage_asked();
+  bool is_of_this_life(const link::FragmentHeader& header) const;
+  bool stage_leaving();
   void remember_faults(const std::vector<link::DownHeader>& faults);
   void post_report();
   void checkpoint_if_due();
@@ -71,12 +78,18 @@ class IslandProcess {
   const Setup& setup_;
   const data::Dataset& dataset_;
   const RunFolder& folder_;
+  kernels::Device device_;
   island::Island& island_;
   Communication* communication_;
   std::int64_t memory_before_;  // resident bytes before the model was made
 
+  EnergyMeter energy_;
+
+  // Made with the first life; the state again with the first of another learner.
+  std::shared_ptr<kernels::Kernels> kernels_;
+  std::unique_ptr<island::Averaging> averaging_;
   std::optional<island::ExpertExchange> exchange_;  // where the island has several ranks
-  std::unique_ptr<LearnerState> state_;             // made with the first life
+  std::unique_ptr<LearnerState> state_;
   link::Phase phase_ = link::Phase::ready;
   bool paused_ = false;
 
@@ -85,7 +98,14 @@ class IslandProcess {
   std::int64_t orders_ = 0;
   std::optional<link::DownHeader> order_;
   std::vector<link::DownMessage> arrived_;
+  std::optional<link::DownMessage> lease_;  // not followed yet
+  std::int64_t followed_lease_ = 0;
+  std::int64_t lease_tokens_ = 0;
+  // (P) data of the versions held, where differences are sent.
+  std::vector<std::shared_ptr<const link::Bytes>> bases_;
   Asks asks_;
+  std::optional<link::FragmentHeader> leaving_;  // of the fragment that has been taken
+  std::shared_ptr<const link::Bytes> leaving_base_;
   std::int64_t run_tokens_ = 0;
   double step_seconds_ = 0;
   double loss_ = 0;
@@ -94,8 +114,10 @@ class IslandProcess {
   std::int64_t life_steps_ = 0;
   double boundary_started_ = 0;
   double blocked_seconds_ = 0;
+  double joules_ = 0;
   double slow_factor_ = 1;
   double slow_until_ = 0;
+  std::optional<link::DownHeader> checkpoint_fault_;  // to come inside the next checkpoint
   bool report_changed_ = true;
 };
 

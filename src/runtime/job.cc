@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -12,8 +11,8 @@
 #include "core/checksum.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/random.h"
 #include "runtime/chaos.h"
+#include "runtime/device.h"
 #include "runtime/machine_settings.h"
 #include "runtime/resources.h"
 #include "runtime/start.h"
@@ -25,41 +24,28 @@ void open_data(Job& job, const config::RunConfig& config) {
   job.dataset = data::open_dataset(config.data.path);
   config::RunConfig fitted = config;
   fitted.model = fit_model(config.model, *job.dataset, config.data.path);
-  // Whether there is enough of it for every learner.
-  training_batches(*job.dataset, fitted, config.sync.learners);
   job.setup = make_setup(fitted);
+  take_note_of(*job.setup, *job.dataset, config.data.path);
 }
 
-// What learners read when they begin has to be there now. Returns a hash over it.
-std::uint64_t check_own_data(const Setup& setup) {
-  std::uint64_t sum = 0;
+// What learners read when they begin has to be there now. Adds its digests to `description`.
+void check_own_data(Setup& setup, Description& description) {
   for (const auto& [learner, options] : setup.config.learners) {
     if (!options.contains("data.path")) continue;
     const std::string& path = options.at("data.path");
     const auto dataset = data::open_dataset(path);
     fit_model(setup.config.model, *dataset, path);
-    training_batches(*dataset, config::for_learner(setup.config, learner),
-                     shard_of(setup.config, learner).count);
-    sum = mix_bits(sum ^ dataset->digest());
+    take_note_of(setup, *dataset, path);
+    description["digest of " + path] = to_hex(dataset->digest());
   }
-  return sum;
 }
 
 void check_options_and_data(Job& job, const config::RunConfig& config) {
-  if (config.device == "cuda") {
-    throw Error(ExitCode::configuration,
-                "device = cuda: this program computes on CPUs only; use cpu or auto");
-  }
   job.layout = make_layout(config, job.session.size());
+  if (job.layout->island_of(job.session.rank()) >= 0) require_device(config);
   require_targets(parse_chaos(config.chaos), config.sync.learners, config.sync.ranks_per_learner);
   open_data(job, config);
   require_resources(*job.setup, *job.layout, job.session.rank());
-}
-
-std::uint64_t digest_of(const Job& job) {
-  const std::string options = config::write_ini(job.setup->config);
-  const std::uint64_t data = mix_bits(job.dataset->digest()) ^ check_own_data(*job.setup);
-  return checksum(std::as_bytes(std::span(options)), data);
 }
 
 void restore(Job& job) {
@@ -102,8 +88,9 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
   };
   if (auto code = together([&] { check_options_and_data(job, config); })) return code;
   if (auto code = together([&] {
-        require_same(job.session, digest_of(job),
-                     "the options or the data file " + config.data.path);
+        Description own = describe(*job.setup, *job.dataset);
+        check_own_data(*job.setup, own);
+        require_same(job.session, own);
       })) {
     return code;
   }

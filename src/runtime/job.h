@@ -26,7 +26,7 @@ struct Job {
   std::optional<Setup> setup;
   std::optional<checkpoint::Global> restored;  // syncers only, with --resume
 
-  link::MailboxLayout mailbox() const { return {setup->fragment_count(), setup->largest_fragment}; }
+  link::MailboxLayout mailbox() const { return mailbox_layout(*setup); }
 };
 
 // Checks options, data and folder on all ranks together and fills `job`. Where something is wrong

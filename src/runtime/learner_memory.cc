@@ -10,10 +10,15 @@ LearnerMemory learner_memory(const Setup& setup, const config::RunConfig& own,
   const std::int64_t parameters = setup.parameters * kFloat;
   const std::int64_t moments = own.train.optimizer == "sgd" ? 1 : 2;
   const std::int64_t batch = own.train.batch / own.sync.ranks_per_learner / own.train.accumulate;
+  const auto& wire = setup.wire;
+  const std::int64_t bases =
+      wire.differences() ? fragment::encoded_size(wire.down, setup.parameters) : 0;
+  const std::int64_t residuals = fragment::has_error_feedback(wire.up) ? parameters : 0;
   return {.parameters = parameters,
           .gradients = parameters,
           .moments = moments * parameters,
           .activations = model::activation_bytes(own.model, batch),
+          .exchange = bases + residuals,
           .fragments = 2 * setup.largest_fragment * kFloat,
           .data = data_bytes};
 }

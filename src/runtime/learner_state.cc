@@ -1,9 +1,12 @@
 #include "runtime/learner_state.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "config/options.h"
+#include "core/error.h"
+#include "core/profile.h"
 #include "fragment/partition.h"
 #include "runtime/machine_settings.h"
 
@@ -20,20 +23,22 @@ std::unique_ptr<data::Dataset> open_own_data(const config::RunConfig& of_run,
 
 }  // namespace
 
-LearnerState::LearnerState(const Setup& setup, const data::Dataset& dataset, int learner, int rank,
+LearnerState::LearnerState(const Setup& setup, const data::Dataset& dataset,
+                           std::shared_ptr<kernels::Kernels> kernels, int learner, int rank,
                            int ranks, model::ExpertExchange* exchange)
     : setup_(setup),
       learner_(learner),
       config_(config::for_learner(setup.config, learner)),
       own_data_(open_own_data(setup.config, config_)),
       dataset_(own_data_ ? *own_data_ : dataset),
-      shard_(shard_of(setup.config, learner)),
-      batches_(training_batches(dataset_, config_, shard_.count)),
       batch_tokens_(config_.train.batch * config_.model.context),
       part_batch_(config_.train.batch / ranks / config_.train.accumulate),
       first_sequence_(rank * (config_.train.batch / ranks)),
-      model_(model::make_model(config_.model, part_batch_, config_.train.threads, exchange)),
-      optimizer_(model::make_optimizer(setup.tensors, config_.train)),
+      kernels_(std::move(kernels)),
+      mover_(kernels_->make_mover()),
+      model_(model::make_model(config_.model, part_batch_, kernels_, exchange)),
+      optimizer_(model::make_optimizer(setup.tensors, config_.train, *kernels_)),
+      codec_(config_.train.threads),
       held_(setup.fragments.size(), -1),
       steps_since_(setup.fragments.size(), 0),
       tokens_since_(setup.fragments.size(), 0) {}
@@ -42,26 +47,55 @@ void LearnerState::begin(int incarnation, std::int64_t tokens, checkpoint::Learn
   incarnation_ = incarnation;
   tokens_ = tokens;
   steps_ = tokens / batch_tokens_;
+  leased_.clear();
   run_tokens_ = 0;
   steps_since_run_tokens_ = 0;
   std::fill(held_.begin(), held_.end(), -1);
   std::fill(steps_since_.begin(), steps_since_.end(), 0);
   std::fill(tokens_since_.begin(), tokens_since_.end(), 0);
-  const auto gradients = model_->gradients();
-  std::fill(gradients.begin(), gradients.end(), 0.0F);
+  kernels_->clear(model_->gradients().data(), setup_.parameters);
   if (saved != nullptr && optimizer_->fits(saved->adam_m, saved->adam_v)) {
     optimizer_->restore(std::move(saved->adam_m), std::move(saved->adam_v), saved->adam_steps);
   } else {
-    const auto first = optimizer_->first_moment();
-    const auto second = optimizer_->second_moment();
-    std::fill(first.begin(), first.end(), 0.0F);
-    std::fill(second.begin(), second.end(), 0.0F);
-    optimizer_->set_steps(0);
+    optimizer_->reset();
   }
 }
 
+void LearnerState::take_lease(int shards, const std::vector<data::ShardCursor>& leased) {
+  if (shards_ != shards) {
+    batches_ = training_batches(dataset_, config_, shards);
+    shards_ = shards;
+  }
+  const auto before = std::exchange(leased_, leased);
+  for (auto& at : leased_) {
+    const auto kept = std::find_if(before.begin(), before.end(),
+                                   [&](const auto& other) { return other.shard == at.shard; });
+    if (kept != before.end()) at = *kept;
+  }
+}
+
+void LearnerState::take_fixed_share() {
+  const auto& groups = setup_.data.group_of_learner;
+  const int group = groups.at(static_cast<std::size_t>(learner_));
+  const auto before = std::count(groups.begin(), groups.begin() + learner_, group);
+  take_lease(setup_.data.groups.at(static_cast<std::size_t>(group)).learners,
+             {{static_cast<int>(before), tokens_ / config_.model.context}});
+}
+
+void LearnerState::receive_encoded(int fragment, std::int32_t version,
+                                   std::span<const std::byte> data) {
+  std::vector<float> scratch;
+  const auto values =
+      codec_.read(setup_.wire.down, data, setup_.fragments[at(fragment)].size, scratch);
+  if (!values) {
+    throw Error(ExitCode::internal, "the data of fragment " + std::to_string(fragment) + " has " +
+                                        std::to_string(data.size()) + " bytes");
+  }
+  receive(fragment, version, *values);
+}
+
 void LearnerState::receive(int fragment, std::int32_t version, std::span<const float> values) {
-  fragment::scatter(setup_.fragments[at(fragment)], values, model_->parameters());
+  mover_->put(model_->parameters().data(), setup_.ranges[at(fragment)], values);
   held_[at(fragment)] = version;
   steps_since_[at(fragment)] = 0;
   tokens_since_[at(fragment)] = 0;
@@ -78,22 +112,29 @@ void LearnerState::set_run_tokens(std::int64_t tokens) {
 }
 
 LearnerState::Step LearnerState::step(const std::function<void(std::span<float>)>& average) {
+  choose_batch();
   const std::int64_t parts = config_.train.accumulate;
   double loss = 0;
   double accuracy = 0;
   for (std::int64_t part = 0; part < parts; ++part) {
     const bool is_last = part + 1 == parts;
     model_->watch_gradients(is_last ? gradients_ready_ : model::GradientsReady());
-    loss += static_cast<double>(model_->forward_backward(load_part(part)));
+    const model::Batch batch = load_part(part);
+    const ProfileRange range("forward and backward");
+    loss += static_cast<double>(model_->forward_backward(batch));
     accuracy += model_->accuracy().value_or(0);
   }
   const auto share = 1.0 / static_cast<double>(parts);
   float means[] = {static_cast<float>(share * loss), static_cast<float>(share * accuracy)};
-  average(model_->gradients());
-  average(means);
+  {
+    const ProfileRange range("averaging");
+    average(model_->gradients());
+    average(means);
+  }
 
   // The schedule follows the whole run, so a learner that was away has the others' learning rate.
   const std::int64_t step_of_run = run_tokens_ / setup_.step_tokens + steps_since_run_tokens_;
+  const ProfileRange range("optimizer");
   optimizer_->step(model_->parameters(), model_->gradients(),
                    model::learning_rate(config_.train, step_of_run));
   ++steps_;
@@ -104,15 +145,31 @@ LearnerState::Step LearnerState::step(const std::function<void(std::span<float>)
   return {means[0], model_->accuracy() ? std::optional(means[1]) : std::nullopt};
 }
 
+// All ranks of an island go through the whole batch; each trains on its part of it.
+void LearnerState::choose_batch() {
+  batch_.clear();
+  const data::Shards order(dataset_.samples(config_.model.context), shards_);
+  for (std::int64_t sequence = 0; sequence < config_.train.batch; ++sequence) {
+    data::ShardCursor& at = leased_[order.next(leased_)];
+    batch_.push_back(at);
+    ++at.cursor;
+  }
+}
+
 model::Batch LearnerState::load_part(std::int64_t part) {
-  const std::int64_t cursor =
-      tokens_ / config_.model.context + first_sequence_ + part * part_batch_;
-  const data::Samples samples = batches_->load(shard_.index, cursor, part_batch_);
+  const ProfileRange range("loading data");
+  const auto first = static_cast<std::size_t>(first_sequence_ + part * part_batch_);
+  const data::Samples samples =
+      batches_->load(std::span(batch_).subspan(first, static_cast<std::size_t>(part_batch_)));
   return {part_batch_, samples.inputs, samples.targets, samples.images};
 }
 
 void LearnerState::copy_fragment(int fragment, std::span<float> values) const {
   fragment::gather(setup_.fragments[at(fragment)], model_->parameters(), values);
+}
+
+void LearnerState::take_fragment(int fragment) {
+  mover_->take(model_->parameters().data(), setup_.ranges[at(fragment)]);
 }
 
 link::FragmentHeader LearnerState::header(int fragment, std::int64_t round) const {
@@ -147,12 +204,27 @@ checkpoint::Learner LearnerState::checkpoint() const {
   return state;
 }
 
-checkpoint::LearnerArrays LearnerState::arrays() {
-  return {model_->parameters(), optimizer_->first_moment(), optimizer_->second_moment()};
+checkpoint::LearnerArrays LearnerState::arrays(std::vector<float>& room) {
+  checkpoint::LearnerArrays arrays{model_->parameters(), optimizer_->first_moment(),
+                                   optimizer_->second_moment()};
+  if (kernels_->on_host()) return arrays;
+  room.resize(arrays.parameters.size() + arrays.adam_m.size() + arrays.adam_v.size());
+  std::span<float> free = room;
+  for (auto* array : {&arrays.parameters, &arrays.adam_m, &arrays.adam_v}) {
+    const auto copy = free.first(array->size());
+    kernels_->copy_out(copy.data(), array->data(), static_cast<std::int64_t>(copy.size_bytes()));
+    free = free.subspan(copy.size());
+    *array = copy;
+  }
+  return arrays;
 }
 
 LearnerMemory LearnerState::memory() const {
-  return learner_memory(setup_, config_, dataset_.bytes());
+  LearnerMemory memory = learner_memory(setup_, config_, dataset_.bytes());
+  if (!kernels_->on_host()) {
+    memory.parameters = memory.gradients = memory.moments = memory.activations = 0;
+  }
+  return memory;
 }
 
 }  // namespace archipelago::runtime

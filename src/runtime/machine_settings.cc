@@ -1,6 +1,9 @@
 #include "runtime/machine_settings.h"
 
+#include <algorithm>
+
 #include "config/options.h"
+#include "data/shards.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -27,13 +30,20 @@ sync::Settings machine_settings(const Setup& setup) {
   settings.spares = options.spares;
   settings.batch_tokens = setup.batch_tokens();
   settings.token_budget = setup.config.train.steps * setup.step_tokens;
+  settings.sequence_tokens = setup.config.model.context;
+  settings.groups = setup.data.group_of_learner;
+  for (const auto& group : setup.data.groups) {
+    settings.windows.push_back(group.windows);
+    settings.shards.push_back(data::Shards::count_for(group.windows, std::max(group.learners, 1)));
+  }
   settings.checkpoint_rounds = setup.config.checkpoint.global_rounds;
   return settings;
 }
 
 sync::Restored restored_from(const std::optional<checkpoint::Global>& state) {
   if (!state) return {};
-  return {state->round, state->common.versions, state->incarnations, state->merged_tokens};
+  return {state->round, state->common.versions, state->incarnations, state->merged_tokens,
+          state->shards};
 }
 
 std::map<std::string, std::string> config_map(const Setup& setup) {

@@ -32,10 +32,10 @@ std::string memory_table(const LearnerMemory& memory, std::int64_t before, std::
   std::snprintf(ratio, sizeof ratio, "%.2f", memory_ratio(memory, before, resident));
   return "memory in MiB: parameters " + mib(memory.parameters) + ", gradients " +
          mib(memory.gradients) + ", moments " + mib(memory.moments) + ", activations " +
-         mib(memory.activations) + ", two fragments " + mib(memory.fragments) + ", together " +
-         mib(memory.total()) + "; before the model (program, MPI, token data " + mib(memory.data) +
-         ") " + mib(before) + "; resident now " + mib(resident) + ": the model's part is " + ratio +
-         " times its parts";
+         mib(memory.activations) + ", kept for differences " + mib(memory.exchange) +
+         ", two fragments " + mib(memory.fragments) + ", together " + mib(memory.total()) +
+         "; before the model (program, MPI, token data " + mib(memory.data) + ") " + mib(before) +
+         "; resident now " + mib(resident) + ": the model's part is " + ratio + " times its parts";
 }
 
 double memory_ratio(const LearnerMemory& memory, std::int64_t before, std::int64_t resident) {

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "core/error.h"
+#include "runtime/lease_message.h"
 #include "runtime/machine_settings.h"
 
 namespace archipelago::runtime {
@@ -64,6 +65,7 @@ void Mirror::apply(link::ReplicaMessage message) {
     throw Error(ExitCode::internal,
                 "the standby syncer decides otherwise than the syncer did at " + message.text);
   }
+  state_.drop_unheld(machine_.learners());
   time_ = entry.time;
   ++entries_;
   recent_.push_back(std::move(message.text));
@@ -76,6 +78,7 @@ void Mirror::follow(const std::vector<sync::Action>& actions) {
     StandingOrder& order = orders_.at(static_cast<std::size_t>(island));
     header.round = ++order.number;
     order.header = header;
+    order.lease.reset();
   };
   for (const auto& action : actions) {
     if (const auto* assign = std::get_if<sync::Assign>(&action)) {
@@ -84,6 +87,10 @@ void Mirror::follow(const std::vector<sync::Action>& actions) {
       give(expel->island, order_of(*expel));
     } else if (const auto* retire = std::get_if<sync::Retire>(&action)) {
       give(retire->island, order_of(*retire));
+    } else if (const auto* lease = std::get_if<sync::Lease>(&action)) {
+      const int island = machine_.learners().at(static_cast<std::size_t>(lease->learner)).island;
+      orders_.at(static_cast<std::size_t>(island)).lease =
+          lease_message(*lease, machine_.shards_for(lease->learner));
     } else if (const auto* publish = std::get_if<sync::Publish>(&action)) {
       auto merged = merged_.extract(publish->fragment);
       if (merged.empty()) throw Error(ExitCode::internal, "a merge reached the standby in part");

@@ -20,6 +20,7 @@ namespace archipelago::runtime {
 struct StandingOrder {
   std::int64_t number = 0;  // orders given so far
   link::DownHeader header;
+  std::optional<link::DownMessage> lease;  // the newest of the life that the order began
 };
 
 // The syncer's state as a standby syncer follows it, event by event.

@@ -11,6 +11,7 @@
 #include "link/mpi_leader_end.h"
 #include "mpi/communicator.h"
 #include "runtime/communication.h"
+#include "runtime/device.h"
 #include "runtime/faults.h"
 #include "runtime/island_process.h"
 #include "runtime/job.h"
@@ -20,8 +21,15 @@
 namespace archipelago::runtime {
 namespace {
 
+// This rank among those of islands on its host.
+struct OnHost {
+  int place;
+  int ranks;
+};
+
 // `pairs`: on the leader, one with each syncer.
-[[noreturn]] void play(Job& job, mpi::Communicator comm, std::vector<link::MpiPair> pairs) {
+[[noreturn]] void play(Job& job, OnHost here, mpi::Communicator comm,
+                       std::vector<link::MpiPair> pairs) {
   island::Island island(std::move(comm));
   std::unique_ptr<Communication> communication;
   if (island.is_leader()) {
@@ -30,14 +38,21 @@ namespace {
       ends.push_back(std::make_unique<link::MpiLeaderEnd>(std::move(pair), job.mailbox()));
     }
     communication = std::make_unique<Communication>(
-        std::move(ends), [&island](const link::DownHeader& fault) { inflict(fault, island); });
+        std::move(ends),
+        std::make_unique<FragmentEncoder>(job.setup->wire, job.setup->fragment_count(),
+                                          job.setup->config.train.threads),
+        [&island](const link::DownHeader& fault) { inflict(fault, island); });
   }
   // Computing yields to communication and to the syncer where they share a core.
   constexpr int kNice = 5;
   ::setpriority(PRIO_PROCESS, 0, kNice);
 
+  const config::RunConfig& config = job.setup->config;
+  const kernels::Device device = choose_device(config, here.place);
   const IslandEnd end =
-      IslandProcess(*job.setup, *job.dataset, job.folder, island, communication.get()).run();
+      IslandProcess(*job.setup, *job.dataset, job.folder, device,
+                    energy_share(config, device, here.ranks), island, communication.get())
+          .run();
   if (end == IslandEnd::finished) {
     wait_for_world();
     if (communication) {
@@ -60,7 +75,7 @@ void play_island(Job& job) {
   const Layout& layout = *job.layout;
   const int number = layout.island_of(job.session.rank());
   set_log_speaker("island=" + std::to_string(number));
-  gather_islands(layout);
+  const auto islands = gather_islands(layout);
   auto pairs = create_pairs(job);
 
   std::vector<int> ranks;
@@ -68,15 +83,21 @@ void play_island(Job& job) {
   // Tags follow those of the pairs.
   auto comm = mpi::create_group(ranks, layout.syncers * layout.islands + number);
   if (!comm) throw Error(ExitCode::try_again, "a rank died while the job was starting");
-  play(job, std::move(*comm), std::move(pairs));
+  const int rank = job.session.rank() - ranks.front();
+  const OnHost here{place_on_host(islands, number, rank), ranks_on_host(islands, number, rank)};
+  play(job, here, std::move(*comm), std::move(pairs));
 }
 
 void play_spawned_island(Job& job) {
   set_log_speaker("island=new");
-  auto joined = Refill::join(job.session, job.mailbox());
+  auto joined = Refill::join(job.session, job.mailbox(), describe(*job.setup, *job.dataset));
   std::vector<link::MpiPair> pairs;
   if (joined.pair) pairs.push_back(std::move(*joined.pair));
-  play(job, std::move(joined.island), std::move(pairs));
+  // Where it is among the host's ranks is not known: the ranks of one island go to GPUs of their
+  // own.
+  const auto& sync = job.setup->config.sync;
+  const OnHost here{joined.island.rank(), sync.learners * sync.ranks_per_learner};
+  play(job, here, std::move(joined.island), std::move(pairs));
 }
 
 }  // namespace archipelago::runtime

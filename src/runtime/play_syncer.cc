@@ -51,7 +51,7 @@ void play_syncer(Job& job) {
     standby = std::make_unique<link::ReplicaSender>(connect_standby(*job.layout));
   }
 
-  Refill refill(job.setup->config, job.mailbox());
+  Refill refill(job.setup->config, job.mailbox(), describe(*job.setup, *job.dataset));
   SyncerProcess syncer(*job.setup, job.folder, *link, standby.get(), start,
                        [&refill](int islands) { refill.request(islands); });
   while (syncer.turn()) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "config/options.h"
+#include "core/error.h"
 #include "core/log.h"
 #include "mpi/check.h"
 
@@ -35,6 +37,25 @@ std::vector<island::Member> gather_members(MPI_Comm merged) {
   return members;
 }
 
+// The syncer's description, on every rank of `merged`.
+std::string share_description(MPI_Comm merged, std::string text) {
+  auto bytes = static_cast<std::int64_t>(text.size());
+  mpi::check(MPI_Bcast(&bytes, 1, MPI_INT64_T, kSyncer, merged),
+             "telling a new island the options");
+  text.resize(static_cast<std::size_t>(bytes));
+  mpi::check(MPI_Bcast(text.data(), static_cast<int>(bytes), MPI_CHAR, kSyncer, merged),
+             "telling a new island the options");
+  return text;
+}
+
+// Whether all ranks of `merged` say so.
+bool all_agree(MPI_Comm merged, bool own) {
+  int fits = own ? 1 : 0;
+  mpi::check(MPI_Allreduce(MPI_IN_PLACE, &fits, 1, MPI_INT, MPI_MIN, merged),
+             "comparing a new island's options");
+  return fits != 0;
+}
+
 // Collective over syncer and leader of `merged`.
 link::MpiPair make_pair(MPI_Comm merged, const link::MailboxLayout& mailbox) {
   MPI_Group all = MPI_GROUP_NULL;
@@ -51,8 +72,9 @@ link::MpiPair make_pair(MPI_Comm merged, const link::MailboxLayout& mailbox) {
 
 }  // namespace
 
-Refill::Refill(const config::RunConfig& config, const link::MailboxLayout& mailbox)
-    : work_(std::make_shared<Work>(config, mailbox)) {
+Refill::Refill(const config::RunConfig& config, const link::MailboxLayout& mailbox,
+               Description description)
+    : work_(std::make_shared<Work>(config, mailbox, std::move(description))) {
   // A standby syncer could not be given a pair with a leader that comes later.
   if (config.sync.refill && config.sync.standby == 0) {
     thread_ = std::thread([work = work_] { run(*work); });
@@ -93,7 +115,7 @@ void Refill::run(Work& work) {
     auto island = try_to_spawn(work);
     lock.lock();
     if (!island) {
-      if (++failures < kFailures) continue;
+      if (++failures < kFailures && !work.turned_away) continue;
       log_warning("no more spares are started in this job");
       return;
     }
@@ -104,7 +126,7 @@ void Refill::run(Work& work) {
 }
 
 // Ranks that die meanwhile, whoever they are, can make a spawn fail.
-std::optional<Refill::NewIsland> Refill::try_to_spawn(const Work& work) {
+std::optional<Refill::NewIsland> Refill::try_to_spawn(Work& work) {
   try {
     return spawn(work);
   } catch (const std::exception& error) {
@@ -113,11 +135,16 @@ std::optional<Refill::NewIsland> Refill::try_to_spawn(const Work& work) {
   }
 }
 
-Refill::NewIsland Refill::spawn(const Work& work) {
+Refill::NewIsland Refill::spawn(Work& work) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  const std::string config_file = (std::filesystem::path(work.config.out) / "config.ini").string();
-  std::string words[] = {"train", "--config", config_file};
-  char* arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
+  // Every option by hand: the run's config.ini may have been edited since.
+  std::vector<std::string> words = {"train"};
+  for (const auto& [name, value] : config::to_map(work.config)) {
+    if (!value.empty() && name != "resume") words.push_back("--" + name + '=' + value);
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   MPI_Info info = MPI_INFO_NULL;
   mpi::check(MPI_Info_create(&info), "starting a new island");
   mpi::check(MPI_Info_set(info, "bind_to", "none"), "starting a new island");
@@ -125,22 +152,35 @@ Refill::NewIsland Refill::spawn(const Work& work) {
   mpi::check(MPI_Info_set(info, "mpi_initial_errhandler", "mpi_errors_return"),
              "starting a new island");
   MPI_Comm intercomm = MPI_COMM_NULL;
-  const int code = MPI_Comm_spawn(program.c_str(), arguments, work.config.sync.ranks_per_learner,
-                                  info, 0, MPI_COMM_SELF, &intercomm, MPI_ERRCODES_IGNORE);
+  const int code =
+      MPI_Comm_spawn(program.c_str(), arguments.data(), work.config.sync.ranks_per_learner, info, 0,
+                     MPI_COMM_SELF, &intercomm, MPI_ERRCODES_IGNORE);
   MPI_Info_free(&info);
   mpi::check(code, "starting a new island");
   MPI_Comm merged = MPI_COMM_NULL;
   mpi::check(MPI_Intercomm_merge(intercomm, 0, &merged), "meeting a new island");
   mpi::check(MPI_Comm_set_errhandler(merged, MPI_ERRORS_RETURN), "meeting a new island");
   auto members = gather_members(merged);
+  share_description(merged, to_text(work.description));
+  if (!all_agree(merged, true)) {
+    work.turned_away = true;
+    throw Error(ExitCode::configuration, "it has other options or other data than this run");
+  }
   return {make_pair(merged, work.mailbox), std::move(members)};
 }
 
-Refill::Joined Refill::join(const mpi::Session& session, const link::MailboxLayout& mailbox) {
+Refill::Joined Refill::join(const mpi::Session& session, const link::MailboxLayout& mailbox,
+                            const Description& own) {
   MPI_Comm merged = MPI_COMM_NULL;
   mpi::check(MPI_Intercomm_merge(session.parent(), 1, &merged), "joining the job");
   mpi::check(MPI_Comm_set_errhandler(merged, MPI_ERRORS_RETURN), "joining the job");
   gather_members(merged);
+  const auto other = difference(own, description_from(share_description(merged, {})));
+  if (!all_agree(merged, !other)) {
+    throw Error(ExitCode::configuration,
+                "this spare does not fit into the run and is turned away: " +
+                    other.value_or("another rank of it differs"));
+  }
   std::optional<link::MpiPair> pair;
   if (session.rank() == 0) pair = make_pair(merged, mailbox);
   MPI_Comm island = MPI_COMM_NULL;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "config/run_config.h"
@@ -12,6 +13,7 @@
 #include "link/mailbox.h"
 #include "link/mpi_pair.h"
 #include "mpi/session.h"
+#include "runtime/description.h"
 
 namespace archipelago::runtime {
 
@@ -29,7 +31,9 @@ class Refill {
     std::optional<link::MpiPair> pair;  // on the leader
   };
 
-  Refill(const config::RunConfig& config, const link::MailboxLayout& mailbox);
+  // `description`: what a new island must have the same.
+  Refill(const config::RunConfig& config, const link::MailboxLayout& mailbox,
+         Description description);
   ~Refill();
   Refill(const Refill&) = delete;
   Refill& operator=(const Refill&) = delete;
@@ -40,27 +44,31 @@ class Refill {
   // Those that have come since the last call.
   std::vector<NewIsland> take();
 
-  // The other side: what a spawned rank does first.
-  static Joined join(const mpi::Session& session, const link::MailboxLayout& mailbox);
+  // The other side: what a spawned rank does first. Throws Error(configuration) naming the
+  // difference where it does not fit into the run.
+  static Joined join(const mpi::Session& session, const link::MailboxLayout& mailbox,
+                     const Description& own);
 
  private:
   // What the thread works on. It owns a share, since a spawn that hangs outlives the Refill.
   struct Work {
-    Work(const config::RunConfig& options, const link::MailboxLayout& layout)
-        : config(options), mailbox(layout) {}
+    Work(const config::RunConfig& options, const link::MailboxLayout& layout, Description needed)
+        : config(options), mailbox(layout), description(std::move(needed)) {}
 
     config::RunConfig config;
     link::MailboxLayout mailbox;
+    Description description;
     std::mutex mutex;
     std::condition_variable changed;
     int wanted = 0;
     bool stopping = false;
+    bool turned_away = false;  // of the thread: a new island did not fit, the next ones would not
     std::vector<NewIsland> arrived;
   };
 
   static void run(Work& work);
-  static std::optional<NewIsland> try_to_spawn(const Work& work);
-  static NewIsland spawn(const Work& work);
+  static std::optional<NewIsland> try_to_spawn(Work& work);
+  static NewIsland spawn(Work& work);
 
   std::shared_ptr<Work> work_;
   std::thread thread_;

@@ -31,6 +31,7 @@ class RunFolder {
   std::filesystem::path summary() const { return folder_ / "summary.json"; }
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
   std::filesystem::path stop() const { return folder_ / "stop"; }
+  std::filesystem::path scale() const { return folder_ / "scale"; }
   std::filesystem::path lock() const { return folder_ / ".lock"; }
 
  private:

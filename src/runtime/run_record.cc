@@ -1,6 +1,7 @@
 #include "runtime/run_record.h"
 
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -24,6 +25,10 @@ constexpr std::size_t kLargestContributionBacklog = 1 << 30;
 constexpr std::chrono::milliseconds kPause{20};  // lines of that time are written together
 
 }  // namespace
+
+nlohmann::json or_not_available(double number) {
+  return std::isnan(number) ? nlohmann::json("not available") : nlohmann::json(number);
+}
 
 RunRecord::RunRecord(const RunFolder& folder) : folder_(folder), thread_([this] { run(); }) {}
 

@@ -16,6 +16,9 @@
 
 namespace archipelago::runtime {
 
+// The number, or "not available" where there is none (NaN), as metrics and summary say it.
+nlohmann::json or_not_available(double number);
+
 // What a run writes about itself, on a thread of its own: a disk may hold up a write for seconds. A
 // disk that is full or gone is logged once and costs these lines only, never the run.
 class RunRecord {

@@ -8,6 +8,7 @@ void RunStatistics::Sums::add(const link::Report& report) {
   blocked_seconds += report.blocked_seconds;
   busy_seconds += report.busy_seconds;
   steps += report.life_steps;
+  joules += report.joules;
 }
 
 RunStatistics::Sums RunStatistics::with(const std::vector<link::Report>& living) const {
@@ -22,15 +23,23 @@ void RunStatistics::add_step(const link::Report& report, double now) {
   largest_resident_bytes_ = std::max(largest_resident_bytes_, report.resident_bytes);
 }
 
+void RunStatistics::set_learners(int learners, double now) {
+  learner_seconds_ += learners_ * (now - std::max(first_step_, learners_since_));
+  learners_ = learners;
+  learners_since_ = now;
+}
+
 void RunStatistics::end_life(const link::Report& last) { ended_.add(last); }
 
-double RunStatistics::goodput(std::int64_t tokens, double now, int learners,
+double RunStatistics::goodput(std::int64_t tokens, double now,
                               const std::vector<link::Report>& living) const {
   const Sums sums = with(living);
   if (sums.steps == 0 || seconds(now) <= 0) return 0;
   const double useful_steps = static_cast<double>(tokens) / static_cast<double>(batch_tokens_);
   const double step_seconds = sums.busy_seconds / static_cast<double>(sums.steps);
-  return useful_steps * step_seconds / (seconds(now) * learners);
+  const double wanted_seconds =
+      learner_seconds_ + learners_ * (now - std::max(first_step_, learners_since_));
+  return useful_steps * step_seconds / wanted_seconds;
 }
 
 double RunStatistics::blocked_fraction(const std::vector<link::Report>& living) const {

@@ -11,10 +11,14 @@ namespace archipelago::runtime {
 // failures, how long learners waited.
 class RunStatistics {
  public:
-  explicit RunStatistics(std::int64_t batch_tokens) : batch_tokens_(batch_tokens) {}
+  RunStatistics(std::int64_t batch_tokens, int learners)
+      : batch_tokens_(batch_tokens), learners_(learners) {}
 
   // A report of a learner that has made a step since the one before.
   void add_step(const link::Report& report, double now);
+
+  // So many learners are wanted from now on.
+  void set_learners(int learners, double now);
 
   // A life is over: its sums are kept.
   void end_life(const link::Report& last);
@@ -22,14 +26,16 @@ class RunStatistics {
   bool started() const { return first_step_ > 0; }
   double seconds(double now) const { return started() ? now - first_step_ : 0; }
 
-  // Useful tokens a second, as a share of what `learners` learners would have trained without a
-  // break at their mean seconds a step. `tokens`: trained since the first step, each once;
-  // `living`: the last reports of those that still live.
-  double goodput(std::int64_t tokens, double now, int learners,
-                 const std::vector<link::Report>& living) const;
+  // Useful tokens a second, as a share of what the learners that were wanted would have trained
+  // without a break at their mean seconds a step. `tokens`: trained since the first step, each
+  // once; `living`: the last reports of those that still live.
+  double goodput(std::int64_t tokens, double now, const std::vector<link::Report>& living) const;
 
   // Waited seconds over all lives, as a share of their time.
   double blocked_fraction(const std::vector<link::Report>& living) const;
+
+  // Joules over all lives; NaN where any learner's are not available.
+  double joules(const std::vector<link::Report>& living) const { return with(living).joules; }
 
   std::int64_t largest_resident_bytes() const { return largest_resident_bytes_; }
   double largest_memory_ratio() const { return largest_memory_ratio_; }
@@ -39,6 +45,7 @@ class RunStatistics {
     double blocked_seconds = 0;
     double busy_seconds = 0;
     std::int64_t steps = 0;
+    double joules = 0;
 
     void add(const link::Report& report);
   };
@@ -46,6 +53,9 @@ class RunStatistics {
   Sums with(const std::vector<link::Report>& living) const;
 
   std::int64_t batch_tokens_;
+  int learners_;                // wanted
+  double learners_since_ = 0;   // when that was so; 0: from the first step on
+  double learner_seconds_ = 0;  // that were wanted before
   double first_step_ = 0;
   Sums ended_;  // of lives that are over
   std::int64_t largest_resident_bytes_ = 0;

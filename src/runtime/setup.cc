@@ -1,6 +1,9 @@
 #include "runtime/setup.h"
 
 #include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
 
 #include "config/options.h"
 #include "core/error.h"
@@ -69,22 +72,43 @@ config::Model fit_model(config::Model model, const data::Dataset& dataset,
   return model;
 }
 
-Shard shard_of(const config::RunConfig& config, int learner) {
-  const std::string path = config::for_learner(config, learner).data.path;
-  Shard shard{0, 0};
-  for (int other = 0; other < config.sync.learners; ++other) {
-    if (config::for_learner(config, other).data.path != path) continue;
-    if (other < learner) ++shard.index;
-    ++shard.count;
+namespace {
+
+DataPlan plan_data(const config::RunConfig& config) {
+  DataPlan plan;
+  plan.groups.push_back({config.data.path, 0, 0});
+  for (int learner = 0; learner < config.sync.learners; ++learner) {
+    const std::string path = config::for_learner(config, learner).data.path;
+    auto group = std::ranges::find(plan.groups, path, &DataPlan::Group::path);
+    if (group == plan.groups.end()) {
+      plan.groups.push_back({path, 0, 0});
+      group = std::prev(plan.groups.end());
+    }
+    ++group->learners;
+    plan.group_of_learner.push_back(static_cast<int>(group - plan.groups.begin()));
   }
-  return shard;
+  return plan;
+}
+
+}  // namespace
+
+void take_note_of(Setup& setup, const data::Dataset& dataset, const std::string& path) {
+  const auto group = std::ranges::find(setup.data.groups, path, &DataPlan::Group::path);
+  if (group == setup.data.groups.end()) return;
+  // Throws where there is too little.
+  training_batches(dataset, setup.config, std::max(group->learners, 1));
+  group->windows = dataset.samples(setup.config.model.context);
 }
 
 Setup make_setup(const config::RunConfig& config) {
-  Setup setup{config, {}, {}, {}, {}};
+  Setup setup;
+  setup.config = config;
+  setup.wire = {fragment::encoding_named(config.wire.up),
+                fragment::encoding_named(config.wire.down)};
   for (int learner = 0; learner < config.sync.learners; ++learner) {
     setup.step_tokens += config::for_learner(config, learner).train.batch * config.model.context;
   }
+  setup.data = plan_data(config);
   setup.tensors = model::describe_tensors(setup.config.model);
 
   std::vector<fragment::TensorExtent> extents;
@@ -100,13 +124,27 @@ Setup make_setup(const config::RunConfig& config) {
   setup.fragment_of_tensor.resize(setup.tensors.size());
   for (int p = 0; p < setup.fragment_count(); ++p) {
     const auto& fragment = setup.fragments[static_cast<std::size_t>(p)];
+    std::vector<kernels::Part> ranges;
+    for (const auto& piece : fragment.pieces) ranges.push_back({piece.offset, piece.size});
+    setup.ranges.push_back(std::move(ranges));
     setup.pieces.push_back(merge_pieces(fragment, setup.tensors, rule));
     setup.largest_fragment = std::max(setup.largest_fragment, fragment.size);
     for (const auto& piece : fragment.pieces) {
       setup.fragment_of_tensor[static_cast<std::size_t>(piece.tensor)] = p;
     }
   }
+  constexpr std::int64_t kLargestMessage = std::numeric_limits<int>::max();
+  if (fragment::encoded_size(setup.wire.down, setup.largest_fragment) > kLargestMessage) {
+    throw Error(ExitCode::configuration,
+                "the largest tensor, of " + std::to_string(setup.largest_fragment) +
+                    " elements, has more bytes than an MPI message: make it smaller, or set "
+                    "wire.down to bf16");
+  }
   return setup;
+}
+
+link::MailboxLayout mailbox_layout(const Setup& setup) {
+  return {setup.fragment_count(), fragment::encoded_size(setup.wire.up, setup.largest_fragment)};
 }
 
 }  // namespace archipelago::runtime

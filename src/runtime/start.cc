@@ -57,15 +57,19 @@ std::vector<std::vector<island::Member>> gather_islands(const Layout& layout) {
   return islands;
 }
 
-void require_same(const mpi::Session& session, std::uint64_t value, const std::string& what) {
-  std::uint64_t range[2] = {value, ~value};
-  mpi::check(MPI_Allreduce(MPI_IN_PLACE, range, 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD),
-             "comparing ranks");
-  if (range[0] != ~range[1] && session.rank() == 0) {
-    throw Error(ExitCode::bad_data, what +
-                                        " differs between the job's hosts; give all of them "
-                                        "the same");
-  }
+void require_same(const mpi::Session& session, const Description& own) {
+  std::string text = to_text(own);
+  auto bytes = static_cast<std::int64_t>(text.size());
+  mpi::check(MPI_Bcast(&bytes, 1, MPI_INT64_T, Layout::kSyncer, MPI_COMM_WORLD), "comparing ranks");
+  text.resize(static_cast<std::size_t>(bytes));
+  mpi::check(
+      MPI_Bcast(text.data(), static_cast<int>(bytes), MPI_CHAR, Layout::kSyncer, MPI_COMM_WORLD),
+      "comparing ranks");
+  const auto other = difference(own, description_from(text));
+  if (!other) return;
+  throw Error(ExitCode::configuration, "rank " + std::to_string(session.rank()) + " on " +
+                                           island::host_name() + " does not fit into this run: " +
+                                           *other + "; give all ranks the same options and data");
 }
 
 void wait_for_world() {

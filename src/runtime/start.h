@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "island/island.h"
 #include "mpi/session.h"
+#include "runtime/description.h"
 #include "runtime/layout.h"
 
 namespace archipelago::runtime {
@@ -19,8 +20,9 @@ std::optional<int> attempt_together(const mpi::Session& session, const std::func
 // The members of every island. Collective over the world.
 std::vector<std::vector<island::Member>> gather_islands(const Layout& layout);
 
-// Throws Error(bad_data) unless all ranks have the same value. Collective over the world.
-void require_same(const mpi::Session& session, std::uint64_t value, const std::string& what);
+// Throws Error(configuration), naming rank, host and difference, on every rank that does not have
+// what the syncer has. Collective over the world.
+void require_same(const mpi::Session& session, const Description& own);
 
 // Waits for all ranks of the world without keeping cores busy.
 void wait_for_world();

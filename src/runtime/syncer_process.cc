@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "runtime/clock.h"
+#include "runtime/lease_message.h"
 #include "runtime/machine_settings.h"
 #include "runtime/signals.h"
 
@@ -37,12 +38,13 @@ SyncerProcess::SyncerProcess(const Setup& setup, const RunFolder& folder, link::
       term_(start.term),
       started_(now_seconds()),
       record_(folder),
-      statistics_(setup.step_tokens / setup.config.sync.learners),
+      statistics_(setup.step_tokens / setup.config.sync.learners, setup.config.sync.learners),
       state_(start.mirror     ? start.mirror->state()
              : start.restored ? GlobalState(setup, *start.restored)
                               : GlobalState(setup)),
       merger_(state_),
       sender_(link, state_, setup.fragment_count()),
+      arrivals_(setup, link, state_),
       machine_(start.mirror
                    ? start.mirror->machine()
                    : sync::Machine(machine_settings(setup), restored_from(start.restored))),
@@ -128,6 +130,8 @@ void SyncerProcess::on_report(int peer, const link::Report& report) {
   book.report = report;
   if (report.phase == link::Phase::finished) book.finished = true;
   if (book.to_reconcile) reconcile(peer, report);
+  mend(peer, report);
+  note_lease(book, report);
   if (report.orders != book.order.number) return;  // from before the last order
   if (report.phase == link::Phase::ready) {
     if (!book.ready_told) {
@@ -140,7 +144,18 @@ void SyncerProcess::on_report(int peer, const link::Report& report) {
   add_step_row(book, report);
   tell(sync::Report{report.learner, report.incarnation, report.step, report.tokens,
                     report.step_seconds, report.loss, report.held});
+  state_.drop_unheld(machine_.learners());
   note_rejoins();
+}
+
+// Also of a learner that is about to leave: what it still gives was trained by this lease.
+void SyncerProcess::note_lease(IslandBook& book, const link::Report& report) {
+  if (report.learner != book.leased_to || report.incarnation != book.incarnation ||
+      report.lease <= book.lease_told) {
+    return;
+  }
+  book.lease_told = report.lease;
+  tell(sync::LeaseFollowed{report.learner, report.incarnation, report.lease, report.lease_tokens});
 }
 
 void SyncerProcess::add_step_row(IslandBook& book, const link::Report& report) {
@@ -154,10 +169,12 @@ void SyncerProcess::add_step_row(IslandBook& book, const link::Report& report) {
                         {"tokens", report.tokens},
                         {"loss", report.loss},
                         {"step_s", report.step_seconds},
-                        {"blocked_s", report.blocked_seconds - book.row_blocked}};
+                        {"blocked_s", report.blocked_seconds - book.row_blocked},
+                        {"energy_j", or_not_available(report.joules - book.row_joules)}};
   if (report.accuracy >= 0) row["accuracy"] = report.accuracy;
   record_.add_metrics(row);
   book.row_blocked = report.blocked_seconds;
+  book.row_joules = report.joules;
 }
 
 void SyncerProcess::note_rejoins() {
@@ -182,18 +199,10 @@ void SyncerProcess::note_rejoins() {
 
 void SyncerProcess::on_fragment(int peer, const link::ArrivedFragment& fragment) {
   const auto& header = fragment.header;
-  const Key key{header.learner, header.incarnation, header.round};
-  const bool fits =
-      header.fragment >= 0 && header.fragment < setup_.fragment_count() &&
-      header.elements == setup_.fragments[static_cast<std::size_t>(header.fragment)].size;
-  if (!fits || !arrived_.try_emplace(key, Arrived{peer, fragment}).second) {
-    ++refused_;
-    link_.acknowledge(peer, fragment.slot);
-    return;
-  }
-  const double norm = sync::distance(*state_.theta(header.fragment), fragment.values);
+  const auto norm = arrivals_.take(peer, fragment);
+  if (!norm) return;
   tell(sync::Delivery{header.learner, header.incarnation, header.round, header.fragment,
-                      header.base_version, header.steps, header.tokens, header.at_tokens, norm});
+                      header.base_version, header.steps, header.tokens, header.at_tokens, *norm});
 }
 
 void SyncerProcess::take_merged() {
@@ -201,7 +210,7 @@ void SyncerProcess::take_merged() {
     auto merge = merging_.extract(result.round);
     const int fragment = merge.mapped().fragment;
     state_.adopt(std::move(result.merged));
-    for (const Key& key : merge.mapped().inputs) release(key);
+    for (const Key& key : merge.mapped().inputs) arrivals_.release(key);
     replicate_fragment(fragment);
     record_.add_metrics({{"t", elapsed()},
                          {"round", result.round},
@@ -225,6 +234,8 @@ void SyncerProcess::watch_for_stop() {
     tell(sync::StopRequested{"the file stop"});
   } else if (stop_signal() != 0) {
     tell(sync::StopRequested{"signal " + std::to_string(stop_signal())});
+  } else {
+    watch_for_scale();
   }
 }
 
@@ -240,41 +251,6 @@ void SyncerProcess::watch_for_nobody() {
   if (now - *nobody_since_ < (may_come ? options.expel : 0)) return;
   log_error("no learner is left, and no spare to take a place");
   tell(sync::NobodyLeft{"no learner is left, and no spare to take a place"});
-}
-
-void SyncerProcess::inflict_chaos() {
-  if (!statistics_.started() || finish_) return;
-  const double seconds = statistics_.seconds(now_seconds());
-  const auto faults = chaos_.due(seconds, machine_.learners());
-  if (standby_ != nullptr && !faults.empty()) {
-    link::ReplicaHeader header;
-    header.kind = link::ReplicaKind::chaos;
-    header.seconds = seconds;
-    standby_->send_text(header, "");
-  }
-  for (const Fault& fault : faults) {
-    const auto& view = machine_.learners()[static_cast<std::size_t>(fault.learner)];
-    const auto peer = peer_of(fault.learner, view.incarnation);
-    if (!peer) continue;
-    log_warning("chaos: " + to_string(fault.kind) + " learner " + std::to_string(fault.learner) +
-                " at step " + std::to_string(view.step));
-    record_.add_event(nlohmann::json{{"t", elapsed_ns()},
-                                     {"fault",
-                                      {{"kind", to_string(fault.kind)},
-                                       {"learner", fault.learner},
-                                       {"incarnation", view.incarnation},
-                                       {"rank", fault.rank},
-                                       {"step", view.step},
-                                       {"seconds", fault.seconds},
-                                       {"factor", fault.factor}}}});
-    link::DownHeader header;
-    header.kind = link::DownKind::fault;
-    header.fault = static_cast<std::int32_t>(fault.kind);
-    header.fault_rank = fault.rank;
-    header.seconds = fault.seconds;
-    header.factor = fault.kind == FaultKind::slow ? fault.factor : 1;
-    link_.send(*peer, header);
-  }
 }
 
 void SyncerProcess::tell(const sync::Event& event) {
@@ -310,9 +286,8 @@ void SyncerProcess::keep_contributions() {
     const auto* merge = std::get_if<sync::Merge>(&action);
     if (merge == nullptr) continue;
     for (const auto& part : merge->contributions) {
-      const auto& arrived = arrived_.at({part.learner, part.incarnation, merge->round});
       record_.add_contribution({merge->round, part.learner, part.incarnation},
-                               arrived.fragment.values);
+                               arrivals_.values({part.learner, part.incarnation, merge->round}));
     }
   }
 }
@@ -333,8 +308,29 @@ void SyncerProcess::give_order(int peer, link::DownHeader header) {
   IslandBook& book = islands_[static_cast<std::size_t>(peer)];
   header.round = ++book.order.number;
   book.order.header = header;
+  book.order.lease.reset();
   book.ready_told = false;
   sender_.clear(peer);
+  link_.send(peer, header);
+}
+
+void SyncerProcess::send_lease(int peer) {
+  const auto& lease = islands_[static_cast<std::size_t>(peer)].order.lease;
+  if (!lease) return;
+  link_.send(peer, lease->header,
+             link::Payload(std::make_shared<const link::Bytes>(lease->data)));
+}
+
+void SyncerProcess::send_pause(int peer) {
+  link::DownHeader header;
+  header.kind = link::DownKind::pause;
+  link_.send(peer, header);
+}
+
+void SyncerProcess::send_finish(int peer) {
+  link::DownHeader header;
+  header.kind = link::DownKind::finish;
+  header.orderly = orderly() ? 1 : 0;
   link_.send(peer, header);
 }
 
@@ -347,12 +343,15 @@ void SyncerProcess::end_life(int peer) {
   book.learner = -1;
   book.row_step = -1;
   book.row_blocked = 0;
+  book.row_joules = 0;
 }
 
 void SyncerProcess::act(const sync::Assign& action) {
   IslandBook& book = islands_.at(static_cast<std::size_t>(action.island));
   book.learner = action.learner;
   book.incarnation = action.incarnation;
+  book.leased_to = action.learner;
+  book.lease_told = 0;
   if (auto lost = rejoining_.find(action.learner); lost != rejoining_.end()) {
     lost->second.first = action.incarnation;
   }
@@ -362,6 +361,14 @@ void SyncerProcess::act(const sync::Assign& action) {
 
 void SyncerProcess::act(const sync::Refresh& action) {
   if (const auto peer = peer_of(action.learner, action.incarnation)) sender_.mark_all(*peer);
+}
+
+void SyncerProcess::act(const sync::Lease& action) {
+  const auto peer = peer_of(action.learner, action.incarnation);
+  if (!peer) return;
+  islands_[static_cast<std::size_t>(*peer)].order.lease =
+      lease_message(action, machine_.shards_for(action.learner));
+  send_lease(*peer);
 }
 
 void SyncerProcess::act(const sync::Ask& action) {
@@ -387,7 +394,7 @@ void SyncerProcess::act(const sync::Merge& action) {
   MergeWorker::Job job{action.round, action.fragment, {}};
   for (const auto& contribution : action.contributions) {
     const Key key{contribution.learner, contribution.incarnation, action.round};
-    job.inputs.push_back({arrived_.at(key).fragment.values, contribution.weight});
+    job.inputs.push_back({arrivals_.values(key), contribution.weight});
     merge.inputs.push_back(key);
     if (contribution.weight > 0) merge.contributors.push_back(contribution.learner);
   }
@@ -415,14 +422,7 @@ void SyncerProcess::act(const sync::Discard& action) {
   log_line(LogLevel::debug, "dropped fragment " + std::to_string(action.fragment) + " of learner " +
                                 std::to_string(action.learner) + ", round " +
                                 std::to_string(action.round) + ": " + action.reason);
-  release({action.learner, action.incarnation, action.round});
-}
-
-void SyncerProcess::release(const Key& key) {
-  const auto entry = arrived_.find(key);
-  if (entry == arrived_.end()) return;
-  link_.acknowledge(entry->second.peer, entry->second.fragment.slot);
-  arrived_.erase(entry);
+  arrivals_.release({action.learner, action.incarnation, action.round});
 }
 
 void SyncerProcess::act(const sync::Expel& action) {
@@ -441,15 +441,13 @@ void SyncerProcess::act(const sync::Retire& action) {
 
 void SyncerProcess::act(const sync::Pause&) {
   paused_ = true;
-  link::DownHeader header;
-  header.kind = link::DownKind::pause;
   for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
-    if (islands_[peer].learner >= 0) link_.send(static_cast<int>(peer), header);
+    if (islands_[peer].learner >= 0) send_pause(static_cast<int>(peer));
   }
 }
 
 void SyncerProcess::act(const sync::SaveGlobal& action) {
-  auto state = std::make_shared<checkpoint::Global>(state_.checkpoint());
+  auto state = std::make_shared<checkpoint::Global>();
   state->common.config = config_map(setup_);
   state->round = action.round;
   state->tokens = machine_.total_tokens();
@@ -458,10 +456,13 @@ void SyncerProcess::act(const sync::SaveGlobal& action) {
     state->merged_tokens.insert(state->merged_tokens.end(), view.merged_tokens.begin(),
                                 view.merged_tokens.end());
   }
+  state->shards = machine_.shard_cursors();
   record_.add_event(
       nlohmann::json{{"t", elapsed_ns()},
                      {"snapshot", {{"round", action.round}, {"theta", to_hex(state_.digest())}}}});
-  const auto write = [state, folder = folder_.checkpoints(), keep = setup_.config.checkpoint.keep] {
+  const auto write = [state, snapshot = state_, folder = folder_.checkpoints(),
+                      keep = setup_.config.checkpoint.keep] {
+    snapshot.fill(*state);
     checkpoint::save(folder, *state, keep);
   };
   WaitingSave save{"the global checkpoint of round " + std::to_string(action.round), write};
@@ -487,12 +488,7 @@ void SyncerProcess::act(const sync::Finish& action) {
   finish_ = action;
   ended_ = now_seconds();
   goodbye_deadline_ = ended_ + kGoodbyeSeconds;
-  link::DownHeader header;
-  header.kind = link::DownKind::finish;
-  header.orderly = orderly() ? 1 : 0;
-  for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
-    link_.send(static_cast<int>(peer), header);
-  }
+  for (std::size_t peer = 0; peer < islands_.size(); ++peer) send_finish(static_cast<int>(peer));
 }
 
 // ---- The end -----------------------------------------------------------------------------------

@@ -5,13 +5,14 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "evaluate/score.h"
 #include "island/island.h"
 #include "link/link.h"
 #include "link/replica.h"
+#include "runtime/arrivals.h"
 #include "runtime/chaos.h"
 #include "runtime/checkpoint_writer.h"
 #include "runtime/fragment_sender.h"
@@ -21,6 +22,7 @@
 #include "runtime/run_folder.h"
 #include "runtime/run_record.h"
 #include "runtime/run_statistics.h"
+#include "runtime/scaling.h"
 #include "runtime/setup.h"
 #include "sync/machine.h"
 #include "sync/tape.h"
@@ -61,7 +63,7 @@ class SyncerProcess {
   }
 
  private:
-  using Key = std::tuple<int, int, std::int64_t>;  // learner, incarnation, round
+  using Key = Arrivals::Key;
 
   struct IslandBook {
     std::vector<island::Member> members;
@@ -71,15 +73,22 @@ class SyncerProcess {
     bool ready_told = false;
     int learner = -1;  // that it plays
     int incarnation = -1;
-    std::int64_t row_step = -1;  // of the last metrics row
+    int leased_to = -1;           // the learner that it plays or played last
+    std::int64_t lease_told = 0;  // number of the last lease that it is known to follow
+    std::int64_t row_step = -1;   // of the last metrics row
     double row_blocked = 0;
+    double row_joules = 0;
     bool finished = false;
     link::Report report;
-  };
-
-  struct Arrived {
-    int peer;
-    link::ArrivedFragment fragment;
+    // What had been sent when mend() last looked.
+    struct Sent {
+      std::int64_t orders = 0;
+      std::vector<std::int32_t> versions;
+      bool paused = false;
+      bool finishing = false;
+      std::int64_t lease = 0;
+    } sent;
+    double next_mend = 0;
   };
 
   struct OpenMerge {
@@ -107,12 +116,19 @@ class SyncerProcess {
   void take_merged();
   void watch_for_stop();
   void watch_for_nobody();
-  void inflict_chaos();
+  void watch_for_scale();
+  void inflict_chaos();                             // syncer_chaos.cc
+  void inflict(const Fault& fault);                 // syncer_chaos.cc
+  void mend(int peer, const link::Report& report);  // syncer_chaos.cc
   void tell(const sync::Event& event);
+
+  // Why the run cannot have so many learners (syncer_scale.cc).
+  std::optional<std::string> why_not_scale(int learners) const;
 
   // What the machine wants done.
   void act(const sync::Assign& action);
   void act(const sync::Refresh& action);
+  void act(const sync::Lease& action);
   void act(const sync::Ask& action);
   void act(const sync::Merge& action);
   void act(const sync::Publish& action);
@@ -127,9 +143,12 @@ class SyncerProcess {
   std::optional<int> peer_of(int learner, int incarnation) const;
   void publish(int fragment);
   void give_order(int peer, link::DownHeader header);
+  void send_lease(int peer);
+  void send_pause(int peer);
+  void send_finish(int peer);
   void end_life(int peer);
-  void release(const Key& key);
   void note_rejoins();
+  void note_lease(IslandBook& book, const link::Report& report);
   void add_step_row(IslandBook& book, const link::Report& report);
   void save_global();
   void start_waiting_save();
@@ -155,6 +174,7 @@ class SyncerProcess {
   RunRecord record_;
   sync::TapeChain chain_;
   RunStatistics statistics_;
+  Scaling scaling_;
   GlobalState state_;
   MergeWorker merger_;
   CheckpointWriter writer_;
@@ -164,12 +184,12 @@ class SyncerProcess {
   };
   std::optional<WaitingSave> waiting_save_;
   FragmentSender sender_;
+  Arrivals arrivals_;
   sync::Machine machine_;
   Chaos chaos_;
 
   std::vector<IslandBook> islands_;
   std::vector<sync::Action> actions_;
-  std::map<Key, Arrived> arrived_;
   std::map<std::int64_t, OpenMerge> merging_;    // by round
   std::map<std::int64_t, double> round_opened_;  // first ask of each open round
   struct Unpublished {
@@ -185,7 +205,6 @@ class SyncerProcess {
   int lost_islands_ = 0;
   bool paused_ = false;
   std::int64_t tokens_at_start_ = 0;
-  std::int64_t refused_ = 0;
 
   double last_turn_ = 0;
   double largest_gap_ = 0;

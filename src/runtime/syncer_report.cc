@@ -33,13 +33,13 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
     loss += book.report.loss;
     ++losses;
   }
-  const auto& config = setup_.config;
   const std::int64_t tokens = machine_.total_tokens();
+  const double joules = statistics_.joules(living);
+  const auto trained = static_cast<double>(tokens - tokens_at_start_);
   nlohmann::json summary = {
       {"tokens", tokens},
       {"wall_s", statistics_.seconds(ended_)},
-      {"goodput",
-       statistics_.goodput(tokens - tokens_at_start_, ended_, config.sync.learners, living)},
+      {"goodput", statistics_.goodput(tokens - tokens_at_start_, ended_, living)},
       {"losses", machine_.losses()},
       {"rejoins", machine_.rejoins()},
       {"rejoin_s", rejoin_seconds_},
@@ -47,10 +47,12 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
       {"final_train_loss", losses > 0 ? nlohmann::json(loss / losses) : nlohmann::json()},
       {"final_val_loss", validation.loss},
       {"blocked_fraction", statistics_.blocked_fraction(living)},
+      {"energy_j", or_not_available(joules)},
+      {"energy_per_token_j", or_not_available(joules / trained)},
       {"bytes_up", link_.bytes_up()},
       {"bytes_down", link_.bytes_down()},
       {"syncer_max_gap_s", largest_gap_},
-      {"refused", refused_ + link_.damaged()},
+      {"refused", arrivals_.refused() + link_.damaged()},
       {"largest_memory_ratio", statistics_.largest_memory_ratio()},
       {"largest_resident_bytes", statistics_.largest_resident_bytes()},
       {"checkpoint_failures", writer_.failures()},
@@ -98,6 +100,7 @@ void SyncerProcess::write_status(const std::string& state) {
   const auto& views = machine_.learners();
   for (std::size_t id = 0; id < views.size(); ++id) {
     const auto& view = views[id];
+    if (view.state == sync::LearnerState::retired) continue;  // its island is a spare below
     nlohmann::json entry = {{"id", id},
                             {"incarnation", view.incarnation},
                             {"step", view.step},
@@ -131,6 +134,8 @@ void SyncerProcess::write_status(const std::string& state) {
        {"round", machine_.rounds()},
        {"syncer", {{"host", island::host_name()}, {"pid", ::getpid()}, {"term", term_}}},
        {"learners", std::move(learners)},
+       {"learners_wanted", machine_.wanted()},
+       {"scale", scaling_.status()},
        {"tokens", machine_.total_tokens()},
        {"token_budget", machine_settings(setup_).token_budget},
        {"losses", machine_.losses()},
@@ -160,7 +165,7 @@ void SyncerProcess::log_progress() {
       "%5.1f %% of tokens, %.0f tokens/s, loss %.4f, learners %d of %d, round %lld, "
       "lost %d, rejoined %d",
       100.0 * static_cast<double>(tokens) / static_cast<double>(std::max<std::int64_t>(budget, 1)),
-      rate, alive > 0 ? loss / alive : 0.0, alive, setup_.config.sync.learners,
+      rate, alive > 0 ? loss / alive : 0.0, alive, machine_.wanted(),
       static_cast<long long>(machine_.rounds()), machine_.losses(), machine_.rejoins());
   log_info(line);
 }

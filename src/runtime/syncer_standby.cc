@@ -42,6 +42,7 @@ void SyncerProcess::take_over(const Mirror& mirror) {
     IslandBook& book = islands_.at(static_cast<std::size_t>(learners[id].island));
     book.learner = static_cast<int>(id);
     book.incarnation = learners[id].incarnation;
+    book.leased_to = book.learner;
   }
   link::DownHeader turn;
   turn.kind = link::DownKind::turn;
@@ -85,8 +86,10 @@ void SyncerProcess::reconcile(int peer, const link::Report& report) {
   }
   if (report.orders < book.order.number) {
     link_.send(peer, book.order.header);
+    send_lease(peer);
     if (book.learner >= 0) sender_.mark_all(peer);
   } else if (book.learner >= 0) {
+    if (book.order.lease && report.lease < book.order.lease->header.round) send_lease(peer);
     for (int p = 0; p < setup_.fragment_count(); ++p) {
       if (report.held[static_cast<std::size_t>(p)] < state_.version(p)) sender_.mark(peer, p);
     }

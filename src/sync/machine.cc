@@ -34,6 +34,7 @@ std::vector<std::int32_t> initial_versions(const Settings& settings, const Resto
 Machine::Machine(const Settings& settings, const Restored& restored)
     : settings_(settings),
       membership_(settings, restored),
+      leases_(Leases::of_all_groups(settings, restored, membership_)),
       rounds_(settings),
       versions_(initial_versions(settings, restored)),
       last_opened_(restored.round),
@@ -55,20 +56,66 @@ void Machine::handle(Nanoseconds now, const Event& event, std::vector<Action>& a
 }
 
 void Machine::on(const IslandReady& event, std::vector<Action>& actions) {
+  if (const auto leaver = membership_.leaver(event.island)) see_off(*leaver, actions);
   membership_.add_island(event.island, now_, versions_, actions);
-  membership_.fill(now_, versions_, actions);
+  fill(actions);
 }
 
 void Machine::on(const IslandLost& event, std::vector<Action>& actions) {
+  if (const auto leaver = membership_.leaver(event.island)) see_off(*leaver, actions);
   const std::optional<int> learner = membership_.remove_island(event.island);
   if (learner) lose(*learner, actions);
+  fill(actions);
+}
+
+// Spares take the places that are open, then data shards go to whom they shall.
+void Machine::fill(std::vector<Action>& actions) {
   membership_.fill(now_, versions_, actions);
+  balance_leases(actions);
+}
+
+void Machine::balance_leases(std::vector<Action>& actions) {
+  if (phase_ != Phase::running) return;
+  for (Leases& leases : leases_) leases.balance(membership_, actions);
+}
+
+// The learner's count has been set back to where its next life goes on: its data too.
+void Machine::rewind_leases(int learner) {
+  for (Leases& leases : leases_) leases.rewind(learner, membership_.views()[learner].tokens);
+}
+
+std::vector<std::int64_t> Machine::shard_cursors() const {
+  std::vector<std::int64_t> all;
+  for (const Leases& leases : leases_) {
+    const auto cursors = leases.cursors(membership_);
+    all.insert(all.end(), cursors.begin(), cursors.end());
+  }
+  return all;
+}
+
+int Machine::shards_for(int learner) const {
+  return leases_.empty() ? 0 : leases_[Leases::group_of(settings_, learner)].shards();
+}
+
+int Machine::most_learners() const {
+  int others = 0;  // that train on data of their own
+  for (const int group : settings_.groups) others += group != 0;
+  return others + shards_for(static_cast<int>(settings_.groups.size()));
 }
 
 void Machine::on(const Report& event, std::vector<Action>& actions) {
   if (membership_.hear(event.learner, event.incarnation, now_, &event)) {
     welcome(event.learner, actions);
   }
+}
+
+void Machine::on(const LeaseFollowed& event, std::vector<Action>& actions) {
+  if (leases_.empty() || !membership_.is_last_life(event.learner, event.incarnation) ||
+      !leases_[Leases::group_of(settings_, event.learner)].follow(event)) {
+    return;
+  }
+  membership_.settle(event.learner, event.tokens);
+  balance_leases(actions);
 }
 
 void Machine::on(const Delivery& event, std::vector<Action>& actions) {
@@ -125,7 +172,7 @@ void Machine::on(const Tick&, std::vector<Action>& actions) {
     membership_.expel(learner, "no report for too long", actions);
     lose(learner, actions);
   }
-  if (!expelled_.empty()) membership_.fill(now_, versions_, actions);
+  if (!expelled_.empty()) fill(actions);
 }
 
 void Machine::ask_again(std::vector<Action>& actions) {
@@ -170,18 +217,23 @@ void Machine::stop(Outcome outcome, const std::string& reason) {
 }
 
 void Machine::on(const ScaleRequested& event, std::vector<Action>& actions) {
-  // A retired learner's last contributions count until its id is taken up again.
+  // A retired learner's last contributions count until its island has left or its id is taken up.
   const auto& learners = membership_.views();
   for (int learner = 0; learner < std::min(event.learners, static_cast<int>(learners.size()));
        ++learner) {
-    if (learners[learner].state == LearnerState::retired) {
-      rounds_.drop_life(learner, learners[learner].incarnation, actions);
-    }
+    if (membership_.is_leaving(learner)) see_off(learner, actions);
   }
   silent_.clear();
   membership_.scale(event.learners, silent_, actions);
   for (const int learner : silent_) rounds_.excuse(learner);
-  membership_.fill(now_, versions_, actions);
+  fill(actions);
+}
+
+// A retired learner's last life is over for good.
+void Machine::see_off(int learner, std::vector<Action>& actions) {
+  rounds_.drop_life(learner, membership_.views()[learner].incarnation, actions);
+  membership_.close(learner);
+  rewind_leases(learner);
 }
 
 void Machine::on(const SyncerReplaced&, std::vector<Action>& actions) {
@@ -192,6 +244,7 @@ void Machine::on(const SyncerReplaced&, std::vector<Action>& actions) {
 void Machine::lose(int learner, std::vector<Action>& actions) {
   rounds_.drop_life(learner, membership_.views()[learner].incarnation, actions);
   membership_.lose(learner);
+  rewind_leases(learner);
 }
 
 void Machine::welcome(int learner, std::vector<Action>& actions) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sync/leases.h"
 #include "sync/membership.h"
 #include "sync/messages.h"
 #include "sync/rounds.h"
@@ -29,9 +30,17 @@ class Machine {
   std::int64_t rounds() const { return rounds_closed_; }
   const std::vector<std::int32_t>& versions() const { return versions_; }  // the clock
   const std::vector<LearnerView>& learners() const { return membership_.views(); }
+  const std::vector<Leases>& leases() const { return leases_; }  // by group of learners
+  // Shards that the data of this learner is dealt out to; 0 without data.
+  int shards_for(int learner) const;
+  int most_learners() const;  // that there are shards for
+  // (S) where every data shard stands, if all lives ended now; empty without data.
+  std::vector<std::int64_t> shard_cursors() const;
   std::int64_t total_tokens() const { return membership_.total_tokens(); }  // each token once
   int losses() const { return membership_.losses(); }    // learners that died or were expelled
-  int rejoins() const { return membership_.rejoins(); }  // later lives that became active
+  int rejoins() const { return membership_.rejoins(); }  // lives that became active after a loss
+  int wanted() const { return membership_.wanted(); }    // learners
+  bool ending() const { return phase_ != Phase::running; }
   bool finished() const { return phase_ == Phase::finished; }
 
  private:
@@ -45,6 +54,7 @@ class Machine {
   void on(const IslandReady& event, std::vector<Action>& actions);
   void on(const IslandLost& event, std::vector<Action>& actions);
   void on(const Report& event, std::vector<Action>& actions);
+  void on(const LeaseFollowed& event, std::vector<Action>& actions);
   void on(const Delivery& event, std::vector<Action>& actions);
   void on(const Merged& event, std::vector<Action>& actions);
   void on(const Tick& event, std::vector<Action>& actions);
@@ -54,6 +64,10 @@ class Machine {
   void on(const SyncerReplaced& event, std::vector<Action>& actions);
 
   void ask_again(std::vector<Action>& actions);
+  void balance_leases(std::vector<Action>& actions);
+  void rewind_leases(int learner);
+  void fill(std::vector<Action>& actions);
+  void see_off(int learner, std::vector<Action>& actions);
   void lose(int learner, std::vector<Action>& actions);
   void welcome(int learner, std::vector<Action>& actions);
   void stop(Outcome outcome, const std::string& reason);
@@ -76,6 +90,7 @@ class Machine {
 
   Settings settings_;
   Membership membership_;
+  std::vector<Leases> leases_;  // by group of learners
   Rounds rounds_;
   Phase phase_ = Phase::running;
   Nanoseconds now_ = 0;

@@ -7,14 +7,6 @@
 #include "core/error.h"
 
 namespace archipelago::sync {
-namespace {
-
-bool is_alive(LearnerState state) {
-  return state == LearnerState::joining || state == LearnerState::active ||
-         state == LearnerState::suspect;
-}
-
-}  // namespace
 
 Membership::Membership(const Settings& settings, const Restored& restored)
     : settings_(settings),
@@ -74,7 +66,7 @@ void Membership::add_island(int island, Nanoseconds now, const std::vector<std::
 std::optional<int> Membership::remove_island(int island) {
   Island& it = island_at(island);
   const Island before = it;
-  it = {IslandState::lost, -1};
+  it = {IslandState::lost, -1, -1};
   if (before.state == IslandState::spare) std::erase(spares_, island);
   if (before.state == IslandState::unseen) {
     if (island < homes_) {
@@ -89,6 +81,7 @@ std::optional<int> Membership::remove_island(int island) {
 
 void Membership::lose(int learner) {
   set_state(learner, LearnerState::lost);
+  set_tokens(learner, lasting_tokens(learner));
   views_[learner].island = -1;
   ++losses_;
 }
@@ -99,7 +92,7 @@ void Membership::find_silent(Nanoseconds now, std::vector<int>& silent,
   next_check_.reset();
   for (int learner = 0; learner < static_cast<int>(views_.size()); ++learner) {
     const LearnerView& view = views_[learner];
-    if (!is_alive(view.state)) continue;
+    if (!is_alive(learner)) continue;
     const Nanoseconds silence = now - view.last_report;
     if (silence >= settings_.expel_after) {
       expelled.push_back(learner);
@@ -128,7 +121,7 @@ void Membership::watch(Nanoseconds deadline) {
 
 void Membership::expel(int learner, const std::string& reason, std::vector<Action>& actions) {
   const LearnerView& view = views_[learner];
-  island_at(view.island) = {IslandState::leaving, -1};
+  island_at(view.island) = {IslandState::leaving, -1, -1};
   actions.push_back(Expel{view.island, learner, view.incarnation, reason});
 }
 
@@ -136,9 +129,10 @@ void Membership::scale(int learners, std::vector<int>& retired, std::vector<Acti
   wanted_ = std::max(learners, 1);
   for (int learner = wanted_; learner < static_cast<int>(views_.size()); ++learner) {
     LearnerView& view = views_[learner];
-    if (is_alive(view.state)) {
+    if (is_alive(learner)) {
       actions.push_back(Retire{view.island, learner, view.incarnation});
-      island_at(view.island) = {IslandState::leaving, -1};
+      island_at(view.island) = {IslandState::leaving, learner, view.incarnation};
+      lives_[learner].leaving = true;
       retired.push_back(learner);
     }
     set_state(learner, LearnerState::retired);
@@ -149,6 +143,21 @@ void Membership::scale(int learners, std::vector<int>& retired, std::vector<Acti
   for (int learner = 0; learner < wanted_; ++learner) {
     if (views_[learner].state == LearnerState::retired) set_state(learner, LearnerState::vacant);
   }
+}
+
+std::optional<int> Membership::leaver(int island) const {
+  if (island >= static_cast<int>(islands_.size())) return std::nullopt;
+  const Island& it = islands_[island];
+  if (it.state != IslandState::leaving || it.learner < 0 || !lives_[it.learner].leaving ||
+      views_[it.learner].incarnation != it.incarnation) {
+    return std::nullopt;
+  }
+  return it.learner;
+}
+
+void Membership::close(int learner) {
+  lives_[learner].leaving = false;
+  set_tokens(learner, lasting_tokens(learner));
 }
 
 bool Membership::is_open(int learner) const {
@@ -181,22 +190,26 @@ void Membership::fill(Nanoseconds now, const std::vector<std::int32_t>& clock,
 
 void Membership::assign(int learner, int island, Nanoseconds now,
                         const std::vector<std::int32_t>& clock, std::vector<Action>& actions) {
-  island_at(island) = {IslandState::playing, learner};
+  island_at(island) = {IslandState::playing, learner, -1};
   Life& life = lives_[learner];
-  life.rejoining = life.had_life;
-  life.had_life = true;
+  life.rejoining = views_[learner].state == LearnerState::lost;
   life.waits_for_home = false;
   life.joined = false;
   life.reported = false;
   life.target = clock;
   set_state(learner, LearnerState::joining);
-  set_tokens(learner, lasting_tokens(learner));
+  life.leaving = false;
   LearnerView& view = views_[learner];
+  const std::int64_t lasting = lasting_tokens(learner);
+  life.settled = lasting;
+  set_tokens(learner, lasting);
+  std::fill(view.merged_tokens.begin(), view.merged_tokens.end(), lasting);
   view.island = island;
   ++view.incarnation;
   view.step = view.tokens / settings_.batch_tokens;
   view.step_seconds = 0;
   view.last_report = now;
+  view.held.clear();
   watch(now + suspect_after());
   actions.push_back(Assign{island, learner, view.incarnation, view.tokens});
   actions.push_back(Refresh{learner, view.incarnation});
@@ -206,7 +219,8 @@ std::int64_t Membership::lasting_tokens(int learner) const {
   const auto& merged = views_[learner].merged_tokens;
   const std::int64_t sum = std::accumulate(merged.begin(), merged.end(), std::int64_t{0});
   const std::int64_t mean = sum / settings_.fragments;
-  return mean - mean % settings_.batch_tokens;
+  // Of a learner with a batch of its own the two may not be multiples of the same.
+  return std::max(mean - mean % settings_.batch_tokens, lives_[learner].settled);
 }
 
 void Membership::set_tokens(int learner, std::int64_t tokens) {
@@ -221,16 +235,17 @@ void Membership::set_state(int learner, LearnerState state) {
   current = state;
 }
 
+bool Membership::is_alive(int learner) const { return sync::is_alive(views_[learner].state); }
+
 bool Membership::is_current(int learner, int incarnation) const {
   return learner >= 0 && learner < static_cast<int>(views_.size()) &&
-         views_[learner].incarnation == incarnation && is_alive(views_[learner].state);
+         views_[learner].incarnation == incarnation && is_alive(learner);
 }
 
 bool Membership::is_last_life(int learner, int incarnation) const {
   return is_current(learner, incarnation) ||
          (learner >= 0 && learner < static_cast<int>(views_.size()) &&
-          views_[learner].incarnation == incarnation &&
-          views_[learner].state == LearnerState::retired);
+          views_[learner].incarnation == incarnation && lives_[learner].leaving);
 }
 
 bool Membership::hear(int learner, int incarnation, Nanoseconds now, const Report* report) {
@@ -262,16 +277,24 @@ void Membership::take_report(int learner, const Report& report) {
   if (life.reported && report.step < view.step) return;  // overtaken by a later one
   life.reported = true;
   view.step = report.step;
-  set_tokens(learner, report.tokens);
+  set_tokens(learner, std::max(report.tokens, life.settled));
   if (std::isfinite(report.step_seconds) && report.step_seconds != view.step_seconds) {
     view.step_seconds = report.step_seconds;
     step_seconds_stale_ = true;
   }
   view.loss = report.loss;
+  view.held = report.held;
 }
 
 void Membership::credit(int learner, int fragment, std::int64_t at_tokens) {
-  views_[learner].merged_tokens[fragment] = at_tokens;
+  std::int64_t& merged = views_[learner].merged_tokens[fragment];
+  merged = std::max(merged, at_tokens);
+}
+
+void Membership::settle(int learner, std::int64_t tokens) {
+  for (std::int64_t& merged : views_[learner].merged_tokens) merged = std::max(merged, tokens);
+  lives_[learner].settled = tokens;
+  set_tokens(learner, std::max(views_[learner].tokens, tokens));
 }
 
 double Membership::step_seconds() {

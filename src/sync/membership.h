@@ -17,6 +17,12 @@ enum class LearnerState {
   retired,  // left on request
 };
 
+// Whether an island plays the learner.
+constexpr bool is_alive(LearnerState state) {
+  return state == LearnerState::joining || state == LearnerState::active ||
+         state == LearnerState::suspect;
+}
+
 struct LearnerView {
   LearnerState state = LearnerState::vacant;
   int island = -1;
@@ -26,6 +32,7 @@ struct LearnerView {
   double step_seconds = 0;
   double loss = 0;
   Nanoseconds last_report = 0;
+  std::vector<std::int32_t> held;  // (P) Report::held of its present life; empty before the first
   // For each fragment: tokens of this learner id at its last contribution that was merged. Their
   // mean is what of its work lives on in Theta: the next life goes on from there.
   std::vector<std::int64_t> merged_tokens;
@@ -54,6 +61,13 @@ class Membership {
   // Lets the learner go: its island comes back as a spare when it says IslandReady.
   void expel(int learner, const std::string& reason, std::vector<Action>& actions);
 
+  // The learner that retired from this island, where the island has not come back since and nobody
+  // has taken up the learner's id.
+  std::optional<int> leaver(int island) const;
+
+  // A retired learner has stopped for good: what of its work lives on is settled.
+  void close(int learner);
+
   // Changes M. Appends the learners that retire to `retired`.
   void scale(int learners, std::vector<int>& retired, std::vector<Action>& actions);
 
@@ -73,6 +87,17 @@ class Membership {
   bool is_last_life(int learner, int incarnation) const;  // the same, or of one that has retired
   void credit(int learner, int fragment, std::int64_t at_tokens);
 
+  // The learner has trained so many tokens; whatever comes, it does not fall back behind them.
+  void settle(int learner, std::int64_t tokens);
+
+  // Where the learner's next life would go on.
+  std::int64_t lasting_tokens(int learner) const;
+
+  bool is_alive(int learner) const;
+  bool is_leaving(int learner) const { return lives_[learner].leaving; }
+  // Its home island has neither come nor been lost.
+  bool waits_for_home(int learner) const { return lives_[learner].waits_for_home; }
+
   // Median recent seconds a step over active learners (xi); the last one known while none is.
   double step_seconds();
 
@@ -89,15 +114,17 @@ class Membership {
   enum class IslandState { unseen, spare, playing, leaving, lost };
   struct Island {
     IslandState state = IslandState::unseen;
-    int learner = -1;
+    int learner = -1;  // that it plays or has retired from
+    int incarnation = -1;
   };
   // What LearnerView does not show of a learner's present life.
   struct Life {
     bool waits_for_home = false;  // its home island has neither come nor been lost
-    bool had_life = false;        // in this run
-    bool rejoining = false;       // not its first life, and not active yet
+    bool rejoining = false;       // its life before was lost, and it is not active yet
     bool joined = false;          // held everything once: active when heard again
     bool reported = false;
+    std::int64_t settled = 0;          // tokens below which it never falls back
+    bool leaving = false;              // retired, but its island may still train
     std::vector<std::int32_t> target;  // the clock when it was assigned
   };
 
@@ -107,7 +134,6 @@ class Membership {
               std::vector<Action>& actions);
   void set_state(int learner, LearnerState state);
   void set_tokens(int learner, std::int64_t tokens);
-  std::int64_t lasting_tokens(int learner) const;
   void take_report(int learner, const Report& report);
   Nanoseconds suspect_after() const;
   void watch(Nanoseconds deadline);

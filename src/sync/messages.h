@@ -29,6 +29,10 @@ struct Settings {
                                   // only a stop ends it
   std::int64_t batch_tokens = 1;  // tokens of one inner step of a learner
   std::int64_t checkpoint_rounds = 50;
+  std::vector<int> shards;            // of the data of each group of learners; none: no data
+  std::vector<std::int64_t> windows;  // sequences of one epoch of it, at least one a shard
+  std::vector<int> groups;            // by learner; those not named here: group 0
+  std::int64_t sequence_tokens = 1;
   bool operator==(const Settings&) const = default;
 };
 
@@ -38,6 +42,7 @@ struct Restored {
   std::vector<std::int32_t> versions;       // (P)
   std::vector<std::int32_t> incarnations;   // (M) the next life gets a higher one
   std::vector<std::int64_t> merged_tokens;  // (M, P) see LearnerView::merged_tokens
+  std::vector<std::int64_t> shards;         // (S) cursors, group by group; empty: all at 0
   bool operator==(const Restored&) const = default;
 };
 
@@ -67,6 +72,16 @@ struct Report {
   double loss;          // of the last step
   std::vector<std::int32_t> held;
   bool operator==(const Report&) const = default;
+};
+
+// The learner trains on what the Lease of this number says, since it had trained so many tokens.
+// Told before any Report or Delivery of what it has trained since.
+struct LeaseFollowed {
+  int learner;
+  int incarnation;
+  std::int64_t number;
+  std::int64_t tokens;
+  bool operator==(const LeaseFollowed&) const = default;
 };
 
 // A whole, checksummed fragment of a learner has arrived; the driver keeps its data until a Merge
@@ -121,8 +136,8 @@ struct SyncerReplaced {
   bool operator==(const SyncerReplaced&) const = default;
 };
 
-using Event = std::variant<IslandReady, IslandLost, Report, Delivery, Merged, Tick, StopRequested,
-                           NobodyLeft, ScaleRequested, SyncerReplaced>;
+using Event = std::variant<IslandReady, IslandLost, Report, LeaseFollowed, Delivery, Merged, Tick,
+                           StopRequested, NobodyLeft, ScaleRequested, SyncerReplaced>;
 
 // ---- Actions: what the driver shall do ---------------------------------------------------------
 
@@ -142,6 +157,18 @@ struct Refresh {
   int learner;
   int incarnation;
   bool operator==(const Refresh&) const = default;
+};
+
+// From its next step on the learner trains on these data shards alone: on those it has been
+// training on from where it is, on the others from these cursors (data/shards.h); then
+// LeaseFollowed is told.
+struct Lease {
+  int learner;
+  int incarnation;
+  std::int64_t number;  // counts a learner id's leases, from 1
+  std::vector<int> shards;
+  std::vector<std::int64_t> cursors;
+  bool operator==(const Lease&) const = default;
 };
 
 // Ask the learner for its copy of the fragment.
@@ -230,7 +257,7 @@ struct Finish {
   bool operator==(const Finish&) const = default;
 };
 
-using Action = std::variant<Assign, Refresh, Ask, Merge, Publish, Discard, Expel, Retire, Pause,
-                            SaveGlobal, Refill, Finish>;
+using Action = std::variant<Assign, Refresh, Lease, Ask, Merge, Publish, Discard, Expel, Retire,
+                            Pause, SaveGlobal, Refill, Finish>;
 
 }  // namespace archipelago::sync

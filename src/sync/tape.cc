@@ -46,9 +46,12 @@ ARCHIPELAGO_LAYOUT(Settings, "settings", ARCHIPELAGO_FIELD(learners), ARCHIPELAG
                    ARCHIPELAGO_FIELD(expel_after), ARCHIPELAGO_FIELD(outlier),
                    ARCHIPELAGO_FIELD(max_open_rounds), ARCHIPELAGO_FIELD(spares),
                    ARCHIPELAGO_FIELD(token_budget), ARCHIPELAGO_FIELD(batch_tokens),
-                   ARCHIPELAGO_FIELD(checkpoint_rounds));
+                   ARCHIPELAGO_FIELD(checkpoint_rounds), ARCHIPELAGO_FIELD(shards),
+                   ARCHIPELAGO_FIELD(windows), ARCHIPELAGO_FIELD(groups),
+                   ARCHIPELAGO_FIELD(sequence_tokens));
 ARCHIPELAGO_LAYOUT(Restored, "restored", ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(versions),
-                   ARCHIPELAGO_FIELD(incarnations), ARCHIPELAGO_FIELD(merged_tokens));
+                   ARCHIPELAGO_FIELD(incarnations), ARCHIPELAGO_FIELD(merged_tokens),
+                   ARCHIPELAGO_FIELD(shards));
 
 ARCHIPELAGO_LAYOUT(IslandReady, "island_ready", ARCHIPELAGO_FIELD(island));
 ARCHIPELAGO_LAYOUT(IslandLost, "island_lost", ARCHIPELAGO_FIELD(island), ARCHIPELAGO_FIELD(reason));
@@ -56,6 +59,9 @@ ARCHIPELAGO_LAYOUT(Report, "report", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO_FIE
                    ARCHIPELAGO_FIELD(step), ARCHIPELAGO_FIELD(tokens),
                    ARCHIPELAGO_FIELD(step_seconds), ARCHIPELAGO_FIELD(loss),
                    ARCHIPELAGO_FIELD(held));
+ARCHIPELAGO_LAYOUT(LeaseFollowed, "lease_followed", ARCHIPELAGO_FIELD(learner),
+                   ARCHIPELAGO_FIELD(incarnation), ARCHIPELAGO_FIELD(number),
+                   ARCHIPELAGO_FIELD(tokens));
 ARCHIPELAGO_LAYOUT(Delivery, "delivery", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO_FIELD(incarnation),
                    ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(fragment),
                    ARCHIPELAGO_FIELD(base_version), ARCHIPELAGO_FIELD(steps),
@@ -71,6 +77,9 @@ ARCHIPELAGO_LAYOUT(SyncerReplaced, "syncer_replaced", ARCHIPELAGO_FIELD(term));
 ARCHIPELAGO_LAYOUT(Assign, "assign", ARCHIPELAGO_FIELD(island), ARCHIPELAGO_FIELD(learner),
                    ARCHIPELAGO_FIELD(incarnation), ARCHIPELAGO_FIELD(tokens));
 ARCHIPELAGO_LAYOUT(Refresh, "refresh", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO_FIELD(incarnation));
+ARCHIPELAGO_LAYOUT(Lease, "lease", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO_FIELD(incarnation),
+                   ARCHIPELAGO_FIELD(number), ARCHIPELAGO_FIELD(shards),
+                   ARCHIPELAGO_FIELD(cursors));
 ARCHIPELAGO_LAYOUT(Ask, "ask", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO_FIELD(incarnation),
                    ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(fragment));
 ARCHIPELAGO_LAYOUT(Contribution, "contribution", ARCHIPELAGO_FIELD(learner),
@@ -204,6 +213,17 @@ void decode_fields(const Json& object, Struct& value) {
       Layout<Struct>::kFields);
 }
 
+// Fields that an older tape does not have keep their defaults.
+template <typename Struct>
+void decode_known_fields(const Json& object, Struct& value) {
+  if (!object.is_object()) fail("a start is " + object.dump());
+  const auto decode = [&](const auto& one) {
+    const auto found = object.find(one.name);
+    if (found != object.end()) decode_value(*found, value.*one.member);
+  };
+  std::apply([&](const auto&... fields) { (decode(fields), ...); }, Layout<Struct>::kFields);
+}
+
 // ---- Events and actions
 // ----------------------------------------------------------------------------
 
@@ -264,8 +284,8 @@ std::string encode_action(const Action& action) { return encode_variant(action).
 TapeStart decode_start(std::string_view line) {
   const Json object = parse(line);
   TapeStart start;
-  decode_fields(member(object, "settings"), start.settings);
-  decode_fields(member(object, "restored"), start.restored);
+  decode_known_fields(member(object, "settings"), start.settings);
+  decode_known_fields(member(object, "restored"), start.restored);
   return start;
 }
 

@@ -58,8 +58,10 @@ class Reference {
     const auto& model = setup_.config.model;
     std::vector<std::int32_t> inputs(static_cast<std::size_t>(settings.batch * model.context));
     std::vector<std::int32_t> targets(inputs.size());
-    data::fill_batch(dataset_, order_, number, (t - 1) * settings.batch, settings.batch,
-                     model.context, inputs, targets);
+    for (std::int64_t row = 0; row < settings.batch; ++row) {
+      data::fill_row(dataset_, order_, {number, (t - 1) * settings.batch + row}, row, model.context,
+                     inputs, targets);
+    }
     const model::Batch batch{settings.batch, inputs, targets};
     Array gradient = reference::numeric_gradient(
         [&](const Array& x) {
@@ -162,8 +164,9 @@ TEST_F(DilocoTest, LearnersMeetWhereOneMayHaveToWait) {
   const auto setup = setup_of(config, dataset_);
   SharedMean mean(1);
   SharedAverager averager(mean);
-  runtime::LearnerState state(setup, dataset_, 0, 0, 1);
+  runtime::LearnerState state(setup, dataset_, kernels::make_cpu_kernels(1), 0, 0, 1);
   state.begin(0, 0, nullptr);
+  state.take_fixed_share();
   const runtime::GlobalState initial(setup);
   for (int p = 0; p < setup.fragment_count(); ++p) state.receive(p, 0, *initial.theta(p));
   Diloco method(setup, state, {}, &averager);

@@ -16,6 +16,7 @@
 #include "data/token_dataset.h"
 #include "data/token_file.h"
 #include "runtime/global_state.h"
+#include "kernels/kernels.h"
 #include "runtime/learner_state.h"
 #include "runtime/setup.h"
 #include "shared_mean.h"
@@ -73,8 +74,9 @@ inline checkpoint::Global train(const runtime::Setup& setup, const data::TokenDa
   for (int learner = 0; learner < setup.config.sync.learners; ++learner) {
     threads.emplace_back([&, learner] {
       SharedAverager averager(mean);
-      runtime::LearnerState state(setup, dataset, learner, 0, 1);
+      runtime::LearnerState state(setup, dataset, kernels::make_cpu_kernels(1), learner, 0, 1);
       state.begin(0, 0, nullptr);
+      state.take_fixed_share();
       const runtime::GlobalState initial(setup);
       for (int p = 0; p < setup.fragment_count(); ++p) state.receive(p, 0, *initial.theta(p));
       const auto method = make(setup, state, averager);

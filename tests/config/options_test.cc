@@ -65,15 +65,17 @@ RunConfig unlike_default() {
   c.model = {"moe", "124M", 7, 96, 6, 33, 300, 4, 3, 20, 0.5, 0.25, 28, 1, 7, true};
   c.data = {"/data set/tokens.h5", 3, true};
   c.train = {18,        3,   12345678901234, "sgd", "linear", 0.1, 0.3, 3,
-             1.0 / 3.0, 0.8, 0.85,           0.5,   0.0,      99,  5,   1000};
+             1.0 / 3.0, 0.8, 0.85,           0.5,   0.0,      99,  5,   1000, "f32", true};
   c.sync = {5,   2,   4,    1, false, 7.5, 6, 1.25, 2, 0.5, 2.5, "mean", 0.123456789012345678,
             0.1, 1.5, 9.75, 0};
+  c.wire = {"e3m0", "bf16"};
   c.checkpoint = {11, 13, 17};
   c.chaos = "kill learner=1 at=20s";
   c.record = "fragments";
   c.device = "auto";
   c.out = "runs/a b";
   c.resume = true;
+  c.profile = true;
   c.learners = {{0, {{"data.path", "/other/a.h5"}}},
                 {4, {{"train.batch", "36"}, {"device", "cuda"}}}};
   return c;

@@ -133,6 +133,12 @@ TEST_F(ImageDatasetTest, MovesAndMirrors) {
                {0, 0, 0, 10, 9, 0, 13, 12, 0});
 }
 
+std::vector<ShardCursor> places(int shard, std::int64_t first, std::int64_t count) {
+  std::vector<ShardCursor> all;
+  for (std::int64_t i = 0; i < count; ++i) all.push_back({shard, first + i});
+  return all;
+}
+
 TEST_F(ImageDatasetTest, EveryImageOnceAnEpochOverAllShards) {
   const ImageDataset dataset = prepared();
   const auto batches = dataset.training({.shards = 3, .seed = 5});
@@ -140,7 +146,7 @@ TEST_F(ImageDatasetTest, EveryImageOnceAnEpochOverAllShards) {
   for (int epoch = 0; epoch < 2; ++epoch) {
     std::multiset<float> first_pixels;
     for (int shard = 0; shard < 3; ++shard) {
-      const Samples samples = batches->load(shard, epoch * sizes[shard], sizes[shard]);
+      const Samples samples = batches->load(places(shard, epoch * sizes[shard], sizes[shard]));
       for (std::int64_t i = 0; i < sizes[shard]; ++i) {
         first_pixels.insert(samples.images[static_cast<std::size_t>(i * kNumbers)]);
       }
@@ -158,19 +164,20 @@ TEST_F(ImageDatasetTest, SamplesDependOnSeedShardAndCursorAlone) {
                      std::vector<std::int32_t>(samples.targets.begin(), samples.targets.end()));
   };
   const auto batches = dataset.training(course);
-  const auto [images, targets] = keep(batches->load(1, 3, 40));
-  EXPECT_TRUE(batches->load(0, 0, 8).inputs.empty());
+  const auto [images, targets] = keep(batches->load(places(1, 3, 40)));
+  EXPECT_TRUE(batches->load(places(0, 0, 8)).inputs.empty());
   // Another object, in other pieces.
   const auto again = dataset.training(course);
-  const auto [part, part_targets] = keep(again->load(1, 13, 5));
+  const auto [part, part_targets] = keep(again->load(places(1, 13, 5)));
   EXPECT_TRUE(std::equal(part.begin(), part.end(), images.begin() + 10 * kNumbers));
   EXPECT_TRUE(std::equal(part_targets.begin(), part_targets.end(), targets.begin() + 10));
   // The copies of one image in other epochs differ, and so do other seeds.
-  EXPECT_NE(keep(dataset.training({.shards = 2, .seed = 6, .shift = 1})->load(1, 3, 40)).first,
-            images);
+  EXPECT_NE(
+      keep(dataset.training({.shards = 2, .seed = 6, .shift = 1})->load(places(1, 3, 40))).first,
+      images);
   std::set<std::vector<float>> copies;
   for (std::int64_t epoch = 0; epoch < 12; ++epoch) {
-    const Samples samples = batches->load(0, epoch * 10, 10);
+    const Samples samples = batches->load(places(0, epoch * 10, 10));
     for (std::int64_t i = 0; i < 10; ++i) {
       const auto start = samples.images.begin() + i * kNumbers;
       if (samples.targets[static_cast<std::size_t>(i)] == 1)

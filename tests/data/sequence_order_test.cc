@@ -18,9 +18,9 @@ class SequenceOrderTest : public testing::TestWithParam<Shape> {};
 std::vector<std::int64_t> epoch_starts(const SequenceOrder& order, int shards, std::int64_t epoch) {
   std::vector<std::int64_t> starts;
   for (int shard = 0; shard < shards; ++shard) {
-    const std::int64_t size = order.epoch_size(shard);
+    const std::int64_t size = order.shards().epoch_size(shard);
     for (std::int64_t i = 0; i < size; ++i) {
-      starts.push_back(order.window_start(shard, epoch * size + i));
+      starts.push_back(order.window_start({shard, epoch * size + i}));
     }
   }
   return starts;

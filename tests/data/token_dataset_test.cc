@@ -155,10 +155,12 @@ TEST_F(TokenDatasetTest, BatchHoldsTheWindowsOfItsShard) {
   const SequenceOrder order(1000, context, 2, 5);
   std::vector<std::int32_t> inputs(3 * 9);
   std::vector<std::int32_t> targets(3 * 9);
-  fill_batch(dataset, order, 1, 54, 3, context, inputs, targets);  // crosses into the next epoch
-  ASSERT_EQ(order.epoch_size(1), 55);
+  ASSERT_EQ(order.shards().epoch_size(1), 55);
+  for (std::int64_t row = 0; row < 3; ++row) {  // crosses into the next epoch
+    fill_row(dataset, order, {1, 54 + row}, row, context, inputs, targets);
+  }
   for (std::int64_t sequence = 0; sequence < 3; ++sequence) {
-    const std::int64_t start = order.window_start(1, 54 + sequence);
+    const std::int64_t start = order.window_start({1, 54 + sequence});
     for (std::int64_t position = 0; position < context; ++position) {
       const auto at = static_cast<std::size_t>(sequence * context + position);
       EXPECT_EQ(inputs[at], (start + position) % 300);

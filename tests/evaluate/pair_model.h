@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "model/model.h"
@@ -25,6 +26,7 @@ class PairModel final : public model::Model {
   }
 
   std::span<const model::TensorInfo> tensors() const override { return {}; }
+  kernels::Kernels& kernels() override { return *kernels_; }
   std::span<float> parameters() override { return {}; }
   std::span<float> gradients() override { return {}; }
   void initialize(std::uint64_t) override {}
@@ -54,6 +56,7 @@ class PairModel final : public model::Model {
   }
 
  private:
+  std::unique_ptr<kernels::Kernels> kernels_ = kernels::make_cpu_kernels(1);
   std::int64_t context_;
   std::int64_t max_batch_;
 };

@@ -6,7 +6,7 @@ namespace {
 using reference::Array;
 
 class ImagesTest : public KernelTest {};
-INSTANTIATE_TEST_SUITE_P(Threads, ImagesTest, testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Backends, ImagesTest, testing::ValuesIn(backends()), backend_name);
 
 TEST_P(ImagesTest, CutsPatchesRowByRow) {
   constexpr std::int64_t B = 2, channels = 3, side = 6, patch = 2, across = side / patch;
@@ -36,13 +36,13 @@ TEST_P(ImagesTest, PositionsAreAddedAndTheirGradientSummed) {
   Array repeated;
   for (std::int64_t i = 0; i < B * T * C; ++i) repeated.push_back(table.start[i % (T * C)]);
   kernels_->add_positions(x.data(), table.data(), B, T, C);
-  expect_added(x, repeated, kTolerance, "x");
+  expect_added(x, repeated, tolerance(), "x");
 
   const auto d_x = random_array(B * T * C);
   Array sums(T * C, 0.0);
   for (std::int64_t i = 0; i < B * T * C; ++i) sums[i % (T * C)] += d_x.start[i];
   kernels_->add_positions_backward(table.data(), d_x.data(), B, T, C);
-  expect_added(table, sums, kTolerance, "d_table");
+  expect_added(table, sums, tolerance(), "d_table");
 }
 
 TEST_P(ImagesTest, MeanOverPositionsAndItsGradient) {
@@ -57,13 +57,13 @@ TEST_P(ImagesTest, MeanOverPositionsAndItsGradient) {
     return out;
   };
   kernels_->mean_positions(y.data(), x.data(), B, T, C);
-  expect_near(y, mean(x.start), kTolerance, "y");
+  expect_near(y, mean(x.start), tolerance(), "y");
 
   const auto d_y = random_array(B * C);
   const auto d_x = random_array(B * T * C);
   kernels_->mean_positions_backward(d_x.data(), d_y.data(), B, T, C);
   const auto loss = [&](const Array& in) { return reference::dot(mean(in), d_y.start); };
-  expect_near(d_x, reference::numeric_gradient(loss, x.start), kTolerance, "d_x");
+  expect_near(d_x, reference::numeric_gradient(loss, x.start), tolerance(), "d_x");
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -12,25 +15,56 @@
 
 namespace archipelago::kernels {
 
+// What a test program runs the kernels on; each program says its own.
+struct Backend {
+  std::string name;
+  std::function<std::unique_ptr<Kernels>()> make;  // null where this machine has no such device
+  // Of the largest element: sums of some hundred terms.
+  double tolerance;
+};
+std::vector<Backend> backends();
+
+inline std::string backend_name(const testing::TestParamInfo<Backend>& info) {
+  return info.param.name;
+}
+inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend.name; }
+
 // A kernel's array with the double copy that the reference works on.
 struct TestArray {
   Buffer buffer;
   reference::Array start;  // the values before the kernel ran
 
   float* data() const { return buffer.data(); }
-  double now(std::size_t i) const { return static_cast<double>(buffer.data()[i]); }
+
+  void assign(const std::vector<float>& values) {
+    buffer.copy_in(values);
+    start.assign(values.begin(), values.end());
+  }
+  reference::Array now() const {
+    std::vector<float> values(static_cast<std::size_t>(buffer.size()));
+    buffer.copy_out(values);
+    return {values.begin(), values.end()};
+  }
 };
 
-// Every test runs on 1, 2 and 3 threads: a kernel must not depend on how its ranges are cut.
-class KernelTest : public testing::TestWithParam<int> {
+class KernelTest : public testing::TestWithParam<Backend> {
  protected:
+  void SetUp() override {
+    if (kernels_ == nullptr) GTEST_SKIP() << why_no_cuda();
+  }
+
   // `count` normal numbers of this deviation around `mean`.
   TestArray random_array(std::int64_t count, double deviation = 1, double mean = 0) {
-    TestArray array{Buffer(*kernels_, count), {}};
+    std::vector<float> values;
     for (std::int64_t i = 0; i < count; ++i) {
-      array.data()[i] = static_cast<float>(mean + deviation * random_.normal());
-      array.start.push_back(static_cast<double>(array.data()[i]));
+      values.push_back(static_cast<float>(mean + deviation * random_.normal()));
     }
+    return array_of(values);
+  }
+
+  TestArray array_of(const std::vector<float>& values) {
+    TestArray array{Buffer(*kernels_, static_cast<std::int64_t>(values.size())), {}};
+    array.assign(values);
     return array;
   }
 
@@ -42,13 +76,26 @@ class KernelTest : public testing::TestWithParam<int> {
     return tokens;
   }
 
+  // The same numbers where the kernels find them, and back.
+  IndexBuffer indices(const std::vector<std::int32_t>& values) {
+    IndexBuffer buffer(*kernels_, static_cast<std::int64_t>(values.size()));
+    buffer.copy_in(values);
+    return buffer;
+  }
+  static std::vector<std::int32_t> values_of(const IndexBuffer& buffer) {
+    std::vector<std::int32_t> values(static_cast<std::size_t>(buffer.size()));
+    buffer.copy_out(values);
+    return values;
+  }
+
   static void expect_near(const TestArray& actual, const reference::Array& expected,
                           double tolerance, const std::string& what) {
     ASSERT_EQ(actual.buffer.size(), static_cast<std::int64_t>(expected.size())) << what;
     double largest = 0;
     for (const double value : expected) largest = std::max(largest, std::abs(value));
+    const reference::Array now = actual.now();
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      ASSERT_NEAR(actual.now(i), expected[i], tolerance * (1 + largest)) << what << " at " << i;
+      ASSERT_NEAR(now[i], expected[i], tolerance * (1 + largest)) << what << " at " << i;
     }
   }
 
@@ -58,10 +105,10 @@ class KernelTest : public testing::TestWithParam<int> {
     expect_near(actual, reference::sum(actual.start, expected), tolerance, what);
   }
 
-  std::unique_ptr<Kernels> kernels_ = make_cpu_kernels(GetParam());
+  double tolerance() const { return GetParam().tolerance; }
+
+  std::unique_ptr<Kernels> kernels_ = GetParam().make();
   Random random_{42};
 };
-
-constexpr double kTolerance = 2e-5;  // of the largest element; f32 sums of some hundred terms
 
 }  // namespace archipelago::kernels

@@ -7,7 +7,7 @@ using reference::Array;
 using reference::numeric_gradient;
 
 class LayerNormTest : public KernelTest {};
-INSTANTIATE_TEST_SUITE_P(Threads, LayerNormTest, testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Backends, LayerNormTest, testing::ValuesIn(backends()), backend_name);
 
 struct Sizes {
   std::int64_t R, C;
@@ -28,8 +28,8 @@ TEST_P(LayerNormTest, ForwardAndAgain) {
     kernels_->layer_norm_again(again.data(), x.data(), mean.data(), rstd.data(), weight.data(),
                                bias.data(), R, C);
     const Array expected = reference::layer_norm(x.start, weight.start, bias.start);
-    expect_near(y, expected, kTolerance, "y");
-    expect_near(again, expected, kTolerance, "y again");
+    expect_near(y, expected, tolerance(), "y");
+    expect_near(again, expected, tolerance(), "y again");
   }
 }
 
@@ -55,10 +55,37 @@ TEST_P(LayerNormTest, BackwardAddsEveryGradient) {
     const auto of_x = [&](const Array& v) { return loss(v, weight.start, bias.start); };
     const auto of_weight = [&](const Array& v) { return loss(x.start, v, bias.start); };
     const auto of_bias = [&](const Array& v) { return loss(x.start, weight.start, v); };
-    expect_added(d_x, numeric_gradient(of_x, x.start), kTolerance, "d_x");
-    expect_added(d_weight, numeric_gradient(of_weight, weight.start), kTolerance, "d_weight");
-    expect_added(d_bias, numeric_gradient(of_bias, bias.start), kTolerance, "d_bias");
+    expect_added(d_x, numeric_gradient(of_x, x.start), tolerance(), "d_x");
+    expect_added(d_weight, numeric_gradient(of_weight, weight.start), tolerance(), "d_weight");
+    expect_added(d_bias, numeric_gradient(of_bias, bias.start), tolerance(), "d_bias");
   }
+}
+
+// Sums over more rows than a GPU's block takes together, against the formula.
+TEST_P(LayerNormTest, BackwardOverManyRows) {
+  constexpr std::int64_t R = 1100, C = 35;
+  const auto x = random_array(R * C);
+  const auto weight = random_array(C);
+  const auto bias = random_array(C);
+  const auto y = random_array(R * C);
+  const auto mean = random_array(R);
+  const auto rstd = random_array(R);
+  const auto d_y = random_array(R * C);
+  const auto d_x = random_array(R * C);
+  const auto d_weight = random_array(C);
+  const auto d_bias = random_array(C);
+  kernels_->layer_norm_forward(y.data(), mean.data(), rstd.data(), x.data(), weight.data(),
+                               bias.data(), R, C);
+  kernels_->layer_norm_backward(d_x.data(), d_weight.data(), d_bias.data(), d_y.data(), x.data(),
+                                mean.data(), rstd.data(), weight.data(), R, C);
+  Array weight_sums(C, 0.0), bias_sums(C, 0.0);
+  const Array normal = reference::layer_norm(x.start, Array(C, 1.0), Array(C, 0.0));
+  for (std::int64_t i = 0; i < R * C; ++i) {
+    weight_sums[i % C] += d_y.start[i] * normal[i];
+    bias_sums[i % C] += d_y.start[i];
+  }
+  expect_added(d_weight, weight_sums, tolerance(), "d_weight");
+  expect_added(d_bias, bias_sums, tolerance(), "d_bias");
 }
 
 }  // namespace

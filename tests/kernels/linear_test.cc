@@ -8,7 +8,7 @@ using reference::dot;
 using reference::numeric_gradient;
 
 class LinearTest : public KernelTest {};
-INSTANTIATE_TEST_SUITE_P(Threads, LinearTest, testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Backends, LinearTest, testing::ValuesIn(backends()), backend_name);
 
 struct Sizes {
   std::int64_t R, I, O;
@@ -26,10 +26,10 @@ TEST_P(LinearTest, ForwardWithAndWithoutResidual) {
     const auto y = random_array(R * O);
     const Array expected = reference::linear(x.start, weight.start, bias.start, I);
     kernels_->linear_forward(y.data(), x.data(), weight.data(), bias.data(), nullptr, R, I, O);
-    expect_near(y, expected, kTolerance, "y");
+    expect_near(y, expected, tolerance(), "y");
     kernels_->linear_forward(y.data(), x.data(), weight.data(), bias.data(), residual.data(), R, I,
                              O);
-    expect_near(y, reference::sum(expected, residual.start), kTolerance, "y with residual");
+    expect_near(y, reference::sum(expected, residual.start), tolerance(), "y with residual");
   }
 }
 
@@ -43,8 +43,8 @@ TEST_P(LinearTest, GeluForward) {
     kernels_->linear_gelu_forward(act.data(), pre.data(), x.data(), weight.data(), bias.data(), R,
                                   I, O);
     const Array expected = reference::linear(x.start, weight.start, bias.start, I);
-    expect_near(pre, expected, kTolerance, "pre");
-    expect_near(act, reference::gelu(expected), kTolerance, "act");
+    expect_near(pre, expected, tolerance(), "pre");
+    expect_near(act, reference::gelu(expected), tolerance(), "act");
   }
 }
 
@@ -66,9 +66,9 @@ TEST_P(LinearTest, Backward) {
     const auto of_x = [&](const Array& v) { return loss(v, weight.start, bias.start); };
     const auto of_weight = [&](const Array& v) { return loss(x.start, v, bias.start); };
     const auto of_bias = [&](const Array& v) { return loss(x.start, weight.start, v); };
-    expect_near(d_x, numeric_gradient(of_x, x.start), kTolerance, "d_x");
-    expect_added(d_weight, numeric_gradient(of_weight, weight.start), kTolerance, "d_weight");
-    expect_added(d_bias, numeric_gradient(of_bias, bias.start), kTolerance, "d_bias");
+    expect_near(d_x, numeric_gradient(of_x, x.start), tolerance(), "d_x");
+    expect_added(d_weight, numeric_gradient(of_weight, weight.start), tolerance(), "d_weight");
+    expect_added(d_bias, numeric_gradient(of_bias, bias.start), tolerance(), "d_bias");
   }
 }
 
@@ -83,23 +83,21 @@ TEST_P(LinearTest, GeluBackwardRestoresTheOutputAndTurnsTheGradient) {
           numeric_gradient([](const Array& v) { return reference::gelu(v)[0]; }, {u})[0]);
     }
     for (std::size_t i = 0; i < slope.size(); ++i) slope[i] *= d_act.start[i];
-    expect_near(pre, reference::gelu(pre.start), kTolerance, "act");
-    expect_near(d_act, slope, kTolerance, "d_pre");
+    expect_near(pre, reference::gelu(pre.start), tolerance(), "act");
+    expect_near(d_act, slope, tolerance(), "d_pre");
   }
 }
 
 TEST_P(LinearTest, GeluHoldsFarFromZero) {
-  const auto pre = random_array(6);
-  const auto d_act = random_array(6);
-  const float far[] = {-1e4F, -30.0F, -6.0F, 6.0F, 30.0F, 1e4F};
-  for (int i = 0; i < 6; ++i) {
-    pre.data()[i] = far[i];
-    d_act.data()[i] = 1;
-  }
+  const std::vector<float> far = {-1e4F, -30.0F, -6.0F, 6.0F, 30.0F, 1e4F};
+  const auto pre = array_of(far);
+  const auto d_act = array_of(std::vector<float>(far.size(), 1.0F));
   kernels_->gelu_backward(d_act.data(), pre.data(), 6);
-  for (int i = 0; i < 6; ++i) {
-    EXPECT_NEAR(pre.data()[i], std::max(far[i], 0.0F), 1e-6 * std::abs(far[i]));
-    EXPECT_NEAR(d_act.data()[i], far[i] > 0 ? 1 : 0, 1e-6);
+  const Array act = pre.now();
+  const Array d_pre = d_act.now();
+  for (std::size_t i = 0; i < far.size(); ++i) {
+    EXPECT_NEAR(act[i], std::max(far[i], 0.0F), 1e-6 * std::abs(far[i]));
+    EXPECT_NEAR(d_pre[i], far[i] > 0 ? 1 : 0, 1e-6);
   }
 }
 
@@ -116,9 +114,9 @@ TEST_P(LinearTest, MatmulInEveryLayout) {
         kernels_->matmul(c.data(), a.data(), b.data(), transpose, add, m, n, k);
         const Array expected = reference::product(left, right, m, n, k);
         if (add) {
-          expect_added(c, expected, kTolerance, "c added");
+          expect_added(c, expected, tolerance(), "c added");
         } else {
-          expect_near(c, expected, kTolerance, "c");
+          expect_near(c, expected, tolerance(), "c");
         }
       };
       check(Transpose::neither, a.start, b.start);

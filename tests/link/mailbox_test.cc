@@ -8,7 +8,7 @@ namespace archipelago::link {
 namespace {
 
 constexpr int kFragments = 3;
-constexpr std::int64_t kLargest = 10;
+constexpr std::int64_t kLargest = 40;  // bytes
 
 // The syncer's memory of one pair, and what a leader does to it, one write after the other.
 class MailboxTest : public testing::Test {
@@ -24,9 +24,9 @@ class MailboxTest : public testing::Test {
 
   // Everything but the flag.
   void put_data(int slot, std::uint64_t number, const Values& values, FragmentHeader fields = {}) {
-    fields.elements = static_cast<std::int64_t>(values.size());
+    fields.bytes = static_cast<std::int64_t>(values.size() * sizeof(float));
     SlotHeader header{fields, number, 0};
-    header.checksum = slot_checksum(header, values);
+    header.checksum = slot_checksum(header, std::as_bytes(std::span(values)));
     write(layout_.data_offset(slot), values.data(), values.size() * sizeof(float));
     write(layout_.header_offset(slot), &header, sizeof header);
   }
@@ -52,6 +52,12 @@ class MailboxTest : public testing::Test {
   std::optional<int> damaged_;
 };
 
+Values values_of(const ArrivedFragment& fragment) {
+  Values values(fragment.data.size() / sizeof(float));
+  std::memcpy(values.data(), fragment.data.data(), fragment.data.size());
+  return values;
+}
+
 Report example() {
   Report report;
   report.phase = Phase::paused;
@@ -64,6 +70,7 @@ Report example() {
   report.loss = 2.5;
   report.blocked_seconds = 0.25;
   report.busy_seconds = 17.5;
+  report.joules = 3.25;
   report.resident_bytes = 1LL << 40;
   report.held = {7, -1, 8};
   return report;
@@ -81,7 +88,7 @@ TEST_F(MailboxTest, PartsDoNotOverlap) {
   for (int slot = 0; slot < MailboxLayout::kSlots; ++slot) {
     parts.push_back({layout_.flag_offset(slot), sizeof(std::uint64_t)});
     parts.push_back({layout_.header_offset(slot), sizeof(SlotHeader)});
-    parts.push_back({layout_.data_offset(slot), kLargest * sizeof(float)});
+    parts.push_back({layout_.data_offset(slot), kLargest});
   }
   std::size_t end = 0;
   for (const auto& [offset, size] : parts) {
@@ -106,6 +113,7 @@ TEST_F(MailboxTest, ReportComesAsItWas) {
   EXPECT_EQ(report->loss, 2.5);
   EXPECT_EQ(report->blocked_seconds, 0.25);
   EXPECT_EQ(report->busy_seconds, 17.5);
+  EXPECT_EQ(report->joules, 3.25);
   EXPECT_EQ(report->resident_bytes, 1LL << 40);
   EXPECT_EQ(report->held, (std::vector<std::int32_t>{7, -1, 8}));
   EXPECT_FALSE(reader_.read_report()) << "the same report is read once";
@@ -155,6 +163,8 @@ TEST_F(MailboxTest, FragmentComesAsItWas) {
   fields.steps = 24;
   fields.tokens = 4096;
   fields.at_tokens = 123456;
+  fields.elements = 4;
+  fields.encoding = 2;
   const Values values = {1.5F, -2, 3, 0};
   put_fragment(1, 1, values, fields);
   const auto fragment = read();
@@ -168,7 +178,9 @@ TEST_F(MailboxTest, FragmentComesAsItWas) {
   EXPECT_EQ(fragment->header.steps, 24);
   EXPECT_EQ(fragment->header.tokens, 4096);
   EXPECT_EQ(fragment->header.at_tokens, 123456);
-  EXPECT_EQ(Values(fragment->values.begin(), fragment->values.end()), values);
+  EXPECT_EQ(fragment->header.elements, 4);
+  EXPECT_EQ(fragment->header.encoding, 2);
+  EXPECT_EQ(values_of(*fragment), values);
   EXPECT_FALSE(read());
 }
 
@@ -183,12 +195,12 @@ TEST_F(MailboxTest, DataWithoutItsFlagIsNotLookedAt) {
 TEST_F(MailboxTest, SlotsAreReadInTheOrderOfSending) {
   put_fragment(1, 1, {1});
   put_fragment(0, 2, {2});
-  EXPECT_EQ(read()->values[0], 1);
-  EXPECT_EQ(read()->values[0], 2);
+  EXPECT_EQ(values_of(*read())[0], 1);
+  EXPECT_EQ(values_of(*read())[0], 2);
   put_fragment(0, 3, {3});
   put_fragment(1, 4, {4});
-  EXPECT_EQ(read()->values[0], 3);
-  EXPECT_EQ(read()->values[0], 4);
+  EXPECT_EQ(values_of(*read())[0], 3);
+  EXPECT_EQ(values_of(*read())[0], 4);
   EXPECT_FALSE(read());
 }
 
@@ -207,7 +219,7 @@ TEST_F(MailboxTest, DamagedDataIsReportedOnceAndSkipped) {
   EXPECT_FALSE(read());
   ASSERT_TRUE(damaged_);
   EXPECT_EQ(*damaged_, 0);
-  EXPECT_EQ(read()->values[0], 4);
+  EXPECT_EQ(values_of(*read())[0], 4);
   EXPECT_FALSE(read());
   EXPECT_FALSE(damaged_);
 }
@@ -222,9 +234,9 @@ TEST_F(MailboxTest, EachDamagedByteOfTheHeaderIsNoticed) {
 }
 
 TEST_F(MailboxTest, LengthBeyondTheSlotIsNotFollowed) {
-  for (const std::int64_t elements : {kLargest + 1, std::int64_t{1} << 60, std::int64_t{-1}}) {
-    SlotHeader header{{}, static_cast<std::uint64_t>(elements & 0xff) + 1, 0};
-    header.fields.elements = elements;
+  for (const std::int64_t bytes : {kLargest + 1, std::int64_t{1} << 60, std::int64_t{-1}}) {
+    SlotHeader header{{}, static_cast<std::uint64_t>(bytes & 0xff) + 1, 0};
+    header.fields.bytes = bytes;
     header.checksum = slot_checksum(header, {});
     write(layout_.header_offset(0), &header, sizeof header);
     put_flag(0, header.number);

@@ -129,7 +129,7 @@ TEST(Gpt, ResidentMemoryIsParametersGradientsMomentsAndActivations) {
   const std::int64_t before = resident_bytes();
   const auto model = make_model(config, kBatch, 1);
   const Example tokens(config, kBatch);
-  AdamW optimizer(model->tensors(), config::Train{});
+  AdamW optimizer(model->tensors(), config::Train{}, model->kernels());
   model->forward_backward(tokens.batch(kBatch));
   optimizer.step(model->parameters(), model->gradients(), 1e-3);
   const auto needed = static_cast<double>(4 * 4 * model->parameters().size()) +

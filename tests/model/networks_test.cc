@@ -109,7 +109,7 @@ TEST_P(NetworksTest, LearnsOneBatchByHeart) {
   const Example example(config, 2);
   config::Train settings;
   settings.weight_decay = 0;
-  AdamW optimizer(model->tensors(), settings);
+  AdamW optimizer(model->tensors(), settings, model->kernels());
   EXPECT_NEAR(model->loss(example.batch(2)), std::log(29.0), 0.5);
   for (int step = 0; step < 300; ++step) {
     model->forward_backward(example.batch(2));
@@ -177,7 +177,7 @@ TEST_P(NetworksTest, SameThreadsSameBits) {
       const auto model = make_model(config, 5, threads);
       model->initialize(9);
       const Example example(config, 5);
-      AdamW optimizer(model->tensors(), config::Train{});
+      AdamW optimizer(model->tensors(), config::Train{}, model->kernels());
       for (int step = 0; step < 5; ++step) {
         model->forward_backward(example.batch(5));
         optimizer.step(model->parameters(), model->gradients(), 1e-2);

@@ -13,11 +13,13 @@ std::vector<TensorInfo> two_tensors() {
           {"a.bias", {2}, 2, 2, TensorRole::vector}};
 }
 
+const auto kKernels = kernels::make_cpu_kernels(1);
+
 TEST(AdamW, ClipsByTheGlobalNormAndDecaysMatricesOnly) {
   config::Train settings;
   settings.clip = 1;
   settings.weight_decay = 0.5;
-  AdamW optimizer(two_tensors(), settings);
+  AdamW optimizer(two_tensors(), settings, *kKernels);
   std::vector<float> parameters = {1, 1, 1, 1};
   std::vector<float> gradients = {6, 0, 8, 0};
   EXPECT_NEAR(optimizer.step(parameters, gradients, 0.1), 10, 1e-6);
@@ -37,7 +39,7 @@ TEST(AdamW, DoesNotClipShortGradientsNorWithoutALimit) {
   for (const double clip : {100.0, 0.0}) {
     config::Train settings;
     settings.clip = clip;
-    AdamW optimizer(two_tensors(), settings);
+    AdamW optimizer(two_tensors(), settings, *kKernels);
     std::vector<float> parameters(4, 0.0F);
     std::vector<float> gradients = {6, 0, 8, 0};
     optimizer.step(parameters, gradients, 0.1);
@@ -46,7 +48,7 @@ TEST(AdamW, DoesNotClipShortGradientsNorWithoutALimit) {
 }
 
 TEST(AdamW, NonFiniteGradientsChangeNothing) {
-  AdamW optimizer(two_tensors(), config::Train{});
+  AdamW optimizer(two_tensors(), config::Train{}, *kKernels);
   std::vector<float> parameters = {1, 2, 3, 4};
   std::vector<float> gradients = {1, std::numeric_limits<float>::quiet_NaN(), 1, 1};
   EXPECT_FALSE(std::isfinite(optimizer.step(parameters, gradients, 0.1)));
@@ -61,9 +63,9 @@ TEST(Optimizer, PartsOfABatchCountAsTheirMean) {
     config::Train settings;
     settings.optimizer = name;
     settings.clip = 1;
-    const auto whole = make_optimizer(two_tensors(), settings);
+    const auto whole = make_optimizer(two_tensors(), settings, *kKernels);
     settings.accumulate = 4;
-    const auto parts = make_optimizer(two_tensors(), settings);
+    const auto parts = make_optimizer(two_tensors(), settings, *kKernels);
     std::vector<float> a = {1, 2, 3, 4};
     std::vector<float> b = a;
     std::vector<float> mean = {6, 0, 8, 0};
@@ -80,7 +82,7 @@ TEST(Sgd, ClipsDecaysMatricesOnlyAndKeepsOneMoment) {
   settings.clip = 1;
   settings.weight_decay = 0.5;
   settings.momentum = 0.5;
-  const auto optimizer = make_optimizer(two_tensors(), settings);
+  const auto optimizer = make_optimizer(two_tensors(), settings, *kKernels);
   EXPECT_TRUE(optimizer->second_moment().empty());
   std::vector<float> parameters = {1, 1, 1, 1};
   std::vector<float> gradients = {6, 0, 8, 0};
@@ -97,13 +99,13 @@ TEST(Sgd, ClipsDecaysMatricesOnlyAndKeepsOneMoment) {
 
 TEST(AdamW, RestoredStateContinuesTheSame) {
   std::vector<float> parameters = {1, 2, 3, 4};
-  AdamW optimizer(two_tensors(), config::Train{});
+  AdamW optimizer(two_tensors(), config::Train{}, *kKernels);
   std::vector<float> gradients = {1, 2, 3, 4};
   optimizer.step(parameters, gradients, 0.1);
-  AdamW restored(two_tensors(), config::Train{});
-  std::copy_n(optimizer.first_moment().begin(), 4, restored.first_moment().begin());
-  std::copy_n(optimizer.second_moment().begin(), 4, restored.second_moment().begin());
-  restored.set_steps(optimizer.steps());
+  AdamW restored(two_tensors(), config::Train{}, *kKernels);
+  const auto first = optimizer.first_moment();
+  const auto second = optimizer.second_moment();
+  restored.restore({first.begin(), first.end()}, {second.begin(), second.end()}, optimizer.steps());
   std::vector<float> copy = parameters;
   gradients = {4, 3, 2, 1};
   optimizer.step(parameters, gradients, 0.1);

@@ -6,15 +6,18 @@ import job
 from job import BATCH_TOKENS, DONE, MpiTest
 
 # docs/design.md, "A run's folder".
-STEP_ROW = {"t", "learner", "incarnation", "step", "tokens", "loss", "step_s", "blocked_s"}
+STEP_ROW = {"t", "learner", "incarnation", "step", "tokens", "loss", "step_s", "blocked_s",
+            "energy_j"}
 ROUND_ROW = {"t", "round", "fragment", "version", "contributors", "wait_s", "merge_s"}
-STATUS = {"state", "round", "syncer", "learners", "tokens", "token_budget", "losses", "rejoins"}
+STATUS = {"state", "round", "syncer", "learners", "learners_wanted", "scale", "tokens",
+          "token_budget", "losses", "rejoins"}
 STATUS_SYNCER = {"host", "pid", "term"}
 STATUS_LEARNER = {"id", "incarnation", "host", "pids", "step", "tokens", "state"}
 SUMMARY = {
     "tokens", "wall_s", "goodput", "losses", "rejoins", "rejoin_s", "rounds", "final_train_loss",
     "final_val_loss", "blocked_fraction", "bytes_up", "bytes_down", "syncer_max_gap_s", "refused",
     "largest_resident_bytes", "largest_memory_ratio", "checkpoint_failures", "outcome", "reason",
+    "energy_j", "energy_per_token_j",
     "exit_code"
 }
 
@@ -39,6 +42,7 @@ class PlainRun(MpiTest):
         self.assertEqual(len(steps) + len(rounds), len(rows))
         for row in steps:
             self.assertEqual(set(row), STEP_ROW)
+        self.check_energy(summary, steps)
         self.check_rounds([row for row in rows if "round" in row], summary["rounds"],
                           run.option("sync.fragments"))
         trained = {row["learner"]: row["tokens"] for row in steps}  # the last row of each stays
@@ -69,6 +73,16 @@ class PlainRun(MpiTest):
         kept = 3  # checkpoint.keep
         self.assertLessEqual(len(checkpoints), kept * (1 + len(trained)))
         self.assert_tokens_counted_once(run)
+
+    def check_energy(self, summary, steps):
+        """Numbers where the machine's counters can be read, else "not available" everywhere."""
+        told = [row["energy_j"] for row in steps] + [summary["energy_j"]]
+        if summary["energy_j"] == "not available":
+            self.assertEqual(set(told), {"not available"})
+            self.assertEqual(summary["energy_per_token_j"], "not available")
+        else:
+            self.assertGreaterEqual(min(told), 0)
+            self.assertGreater(summary["energy_per_token_j"], 0)
 
     def check_rounds(self, rows, closed, fragments):
         versions = [0] * fragments

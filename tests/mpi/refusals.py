@@ -7,7 +7,8 @@ import signal
 import subprocess
 import unittest
 
-from job import BAD_DATA, CONFIGURATION, DONE, ENDLESS, TRY_AGAIN, USAGE, MpiTest
+from job import (BAD_DATA, CONFIGURATION, DONE, ENDLESS, PROGRAM, TINY, TRY_AGAIN, USAGE,
+                 MpiTest)
 
 
 class Refusals(MpiTest):
@@ -31,15 +32,21 @@ class Refusals(MpiTest):
     def test_options(self):
         self.assert_refused(self.small("--train.stepz=5"), USAGE, "train.stepz", "train.steps")
         self.assert_refused(self.small(train__lr=-1), USAGE, "train.lr", "-1")
-        self.assert_refused(self.small(device="cuda"), CONFIGURATION, "device", "cpu")
         self.assert_refused(self.small(model__width=65536, model__layers=1000), CONFIGURATION,
-                            "memory", "MiB")
+                            "largest tensor", "make it smaller")
         self.assert_refused(self.small(model__width=33), CONFIGURATION, "model.width",
                             "model.heads")
         self.assert_refused(self.small(chaos="kill learner=one step=3"), CONFIGURATION, "chaos",
                             "learner=one")
         self.assert_refused(self.small(chaos="kill learner=2 step=3"), CONFIGURATION, "chaos",
                             "learner 2")
+        self.assertFalse(self.run_folder().exists())
+
+    def test_no_gpu(self):
+        if os.path.exists("/dev/nvidia0"):
+            self.skipTest("there is a GPU")
+        self.assert_refused(self.small(device="cuda"), CONFIGURATION, "--device cuda",
+                            "--device cpu")
         self.assertFalse(self.run_folder().exists())
 
     def test_world_size(self):
@@ -49,6 +56,37 @@ class Refusals(MpiTest):
     def test_fault_tolerance_switched_off(self):
         self.assert_refused(self.small(mpirun=()), CONFIGURATION, "--with-ft ulfm")
         self.assertFalse(self.run_folder().exists())
+
+    def test_a_rank_with_other_options_or_data(self):
+        def second_part(**changes):
+            options = {**TINY, "data.path": self.data, "out": self.run_folder(),
+                       "sync.learners": 2, "sync.spares": 0, **changes}
+            return [":", "-n", "1", PROGRAM, "train",
+                    *(f"--{name}={value}" for name, value in options.items())]
+
+        other = self.small(*second_part(**{"train.lr": 0.5}), ranks=2)
+        self.assert_refused(other, CONFIGURATION, "rank 2", "train.lr is 0.5 here and 0.003")
+        both = second_part(**{"train.lr": 0.5, "sync.interval": 5})
+        self.assert_refused(self.small(*both, ranks=2), CONFIGURATION, "sync.interval is 5 here",
+                            "1 more")
+        foreign = second_part(**{"data.path": self.prepare("other.h5", seed=2)})
+        self.assert_refused(self.small(*foreign, ranks=2), CONFIGURATION, "data.path")
+        self.assertFalse(self.run_folder().exists())
+
+    def test_a_spawned_spare_with_other_data(self):
+        run = self.start(train__steps=ENDLESS, sync__learners=2, sync__spares=0, sync__refill=1)
+        run.wait_until_training()
+        self.prepare("other.h5", seed=2).replace(self.data)
+        run.kill_learner(1)
+        run.wait_for("the spare was turned away",
+                     lambda: "no more spares are started" in run.log())
+        lines = [line for line in run.log().splitlines() if "turned away" in line]
+        self.assertEqual(len(lines), 1, run.log())
+        self.assertIn(f"digest of {self.data}", lines[0])
+        step = run.learner(0)["step"]
+        run.wait_for("the other went on", lambda: run.learner(0)["step"] > step + 10)
+        run.stop()
+        run.finish(TRY_AGAIN)
 
     def test_data(self):
         missing = self.folder / "missing.h5"

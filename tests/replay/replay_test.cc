@@ -46,6 +46,7 @@ class FakeRun {
                ("replay-test-" + std::to_string(::getpid()))),
         files_(folder),
         setup_(runtime::make_setup(config)) {
+    for (auto& group : setup_.data.groups) group.windows = 1000;
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(files_.checkpoints());
     std::ofstream(files_.config()) << config::write_ini(config);
@@ -104,7 +105,8 @@ class FakeRun {
   }
 
   checkpoint::Global save() const {
-    auto state = state_->checkpoint();
+    checkpoint::Global state;
+    state_->fill(state);
     state.round = machine_->rounds();
     for (const auto& view : machine_->learners()) {
       state.incarnations.push_back(view.incarnation);

@@ -116,6 +116,43 @@ TEST(ChaosTest, TimeComesDueOnce) {
   EXPECT_TRUE(chaos.due(3, active(1)).empty());
 }
 
+TEST(ChaosTest, KindsMomentsAndVictimsAreRead) {
+  const auto plan = parse_chaos(
+      "drop learner=0 time=1; corrupt learner=1 step=2; stall time=3 seconds=4; fill time=5; "
+      "stop learner=any time=6 when=checkpoint; kill learner=turn time=7 victims=2");
+  ASSERT_EQ(plan.size(), 6U);
+  EXPECT_EQ(plan[0].kind, FaultKind::drop);
+  EXPECT_EQ(plan[1].kind, FaultKind::corrupt);
+  EXPECT_EQ(plan[2].kind, FaultKind::stall);
+  EXPECT_EQ(plan[3].kind, FaultKind::fill);
+  EXPECT_EQ(plan[4].moment, Moment::checkpoint);
+  EXPECT_EQ(plan[5].victims, 2);
+  for (const char* wrong :
+       {"drop learner=0 time=1 when=join", "kill time=1 when=tomorrow", "fill learner=1 time=2",
+        "kill learner=1 time=2 victims=2", "kill learner=any time=1 victims=0", "drown time=1"}) {
+    EXPECT_THROW(parse_chaos(wrong), Error) << wrong;
+  }
+}
+
+TEST(ChaosTest, WhenJoiningWaitsForAJoiner) {
+  Chaos chaos(parse_chaos("kill learner=0 time=1 when=join"));
+  EXPECT_TRUE(chaos.due(2, active(2)).empty());
+  const auto faults = chaos.due(3, learners({LearnerState::joining, LearnerState::joining}, 0, 1));
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0].learner, 0);
+  EXPECT_EQ(faults[0].moment, Moment::join);
+}
+
+TEST(ChaosTest, TwoAtOnceAreTwoDifferentOnes) {
+  Chaos chaos(parse_chaos("kill learner=any time=1 victims=2"));
+  EXPECT_TRUE(chaos.due(2, learners({LearnerState::active, LearnerState::lost})).empty())
+      << "there is only one";
+  const auto faults = chaos.due(3, active(2));
+  ASSERT_EQ(faults.size(), 2U);
+  EXPECT_NE(faults[0].learner, faults[1].learner);
+  EXPECT_TRUE(chaos.due(4, active(2)).empty());
+}
+
 TEST(ChaosTest, WaitsForAVictimThatLives) {
   Chaos chaos(parse_chaos("kill learner=1 time=1"));
   EXPECT_TRUE(chaos.due(2, learners({LearnerState::active, LearnerState::lost})).empty());

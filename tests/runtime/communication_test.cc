@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
+#include "runtime/chaos.h"
 #include "tests/runtime/fake_link.h"
 
 namespace archipelago::runtime {
@@ -45,6 +47,14 @@ link::FragmentHeader fragment_of(std::int64_t round) {
   return header;
 }
 
+std::shared_ptr<const kernels::HostArray> values_of(std::int64_t count, float value) {
+  auto array = std::make_shared<kernels::HostArray>(new float[static_cast<std::size_t>(count)],
+                                                    count, [](float* memory) { delete[] memory; });
+  array->resize(count);
+  std::ranges::fill(array->values(), value);
+  return array;
+}
+
 // A leader with a pair to the syncer and to one standby.
 class CommunicationTest : public testing::Test {
  protected:
@@ -56,7 +66,8 @@ class CommunicationTest : public testing::Test {
       ends.push_back(std::move(fake));
     }
     communication_ = std::make_unique<Communication>(
-        std::move(ends), [this](const link::DownHeader& fault) { inflicted_.push_back(fault); });
+        std::move(ends), std::make_unique<FragmentEncoder>(Wire{}, 8, 1),
+        [this](const link::DownHeader& fault) { inflicted_.push_back(fault); });
   }
 
   // Until the communication thread has taken all that the fake had said.
@@ -83,7 +94,7 @@ TEST_F(CommunicationTest, TakesWhatWasSaid) {
   EXPECT_EQ(inbox.order->learner, 2);
   EXPECT_EQ(inbox.order->incarnation, 5);
   ASSERT_EQ(inbox.fragments.size(), 1U);
-  EXPECT_EQ(inbox.fragments.at(1).values, (link::Values{1, 2}));
+  EXPECT_EQ(inbox.fragments.at(1).data, bytes_of({1, 2}));
   ASSERT_EQ(inbox.asks.size(), 1U);
   EXPECT_EQ(inbox.asks[0].round, 40);
   EXPECT_TRUE(inbox.pause);
@@ -115,7 +126,7 @@ TEST_F(CommunicationTest, OnlyTheNewestOfAFragmentStays) {
   wait_for_polls(*syncer_);
   const Inbox inbox = communication_->take();
   EXPECT_EQ(inbox.fragments.at(0).header.version, 2);
-  EXPECT_EQ(inbox.fragments.at(0).values, (link::Values{2}));
+  EXPECT_EQ(inbox.fragments.at(0).data, bytes_of({2}));
 }
 
 TEST_F(CommunicationTest, RemembersEachOpenRound) {
@@ -148,12 +159,11 @@ TEST_F(CommunicationTest, TheReportIsRepeatedAsAHeartbeat) {
 TEST_F(CommunicationTest, FragmentsWaitForAFreeSlotAndKeepTheirOrder) {
   for (int round = 1; round <= 2; ++round) {
     ASSERT_TRUE(communication_->can_stage());
-    link::Values values = communication_->take_buffer(3);
-    values.assign(3, static_cast<float>(round));
-    communication_->stage(fragment_of(round), std::move(values));
+    communication_->stage(fragment_of(round), values_of(3, static_cast<float>(round)));
   }
   wait_until([&] { return syncer_->fragments().size() == 2; });
-  for (int round = 3; round <= 4; ++round) communication_->stage(fragment_of(round), {0});
+  for (int round = 3; round <= 4; ++round)
+    communication_->stage(fragment_of(round), values_of(1, 0));
   EXPECT_FALSE(communication_->can_stage()) << "no slot is free, two wait";
   wait_for_polls(*syncer_);
   EXPECT_EQ(syncer_->fragments().size(), 2U);
@@ -161,13 +171,14 @@ TEST_F(CommunicationTest, FragmentsWaitForAFreeSlotAndKeepTheirOrder) {
   wait_until([&] { return syncer_->fragments().size() == 4; });
   const auto sent = syncer_->fragments();
   for (int i = 0; i < 4; ++i) EXPECT_EQ(sent[static_cast<std::size_t>(i)].header.round, i + 1);
-  EXPECT_EQ(sent[1].values, (link::Values{2, 2, 2}));
+  EXPECT_EQ(sent[1].data, bytes_of({2, 2, 2}));
 }
 
 TEST_F(CommunicationTest, KillsAndStopsAreInflictedSlownessIsForTheComputeThread) {
   link::DownHeader fault = header_of(DownKind::fault);
   fault.fault_rank = 3;
   syncer_->say(fault);
+  fault.fault = static_cast<std::int32_t>(FaultKind::slow);
   fault.factor = 10;
   syncer_->say(fault);
   wait_for_polls(*syncer_);
@@ -177,6 +188,41 @@ TEST_F(CommunicationTest, KillsAndStopsAreInflictedSlownessIsForTheComputeThread
   communication_->stop();
   ASSERT_EQ(inflicted_.size(), 1U);
   EXPECT_EQ(inflicted_[0].fault_rank, 3);
+}
+
+TEST_F(CommunicationTest, FaultsOfTransfersAndCheckpointsWaitForTheirMoment) {
+  link::DownHeader fault = header_of(DownKind::fault);
+  fault.fault = static_cast<std::int32_t>(FaultKind::corrupt);
+  syncer_->say(fault);
+  fault.fault = static_cast<std::int32_t>(FaultKind::kill);
+  fault.moment = static_cast<std::int32_t>(Moment::transfer);
+  syncer_->say(fault);
+  fault.moment = static_cast<std::int32_t>(Moment::checkpoint);
+  syncer_->say(fault);
+  wait_for_polls(*syncer_);
+  EXPECT_EQ(communication_->take().faults.size(), 1U);
+  const auto disturbances = syncer_->disturbances();
+  ASSERT_EQ(disturbances.size(), 2U);
+  EXPECT_TRUE(disturbances[0].corrupt);
+  EXPECT_TRUE(inflicted_.empty());
+  disturbances[1].inside();
+  EXPECT_EQ(inflicted_.size(), 1U);
+}
+
+TEST_F(CommunicationTest, WhileTheLinkIsCutNothingGetsThrough) {
+  link::DownHeader fault = header_of(DownKind::fault);
+  fault.fault = static_cast<std::int32_t>(FaultKind::drop);
+  fault.seconds = 1000;
+  syncer_->say(fault);
+  wait_for_polls(*syncer_);
+  syncer_->say(header_of(DownKind::pause));
+  communication_->post({});
+  communication_->stage({}, values_of(2, 1));
+  wait_for_polls(*syncer_);
+  EXPECT_FALSE(communication_->take().pause);
+  EXPECT_TRUE(syncer_->reports().empty());
+  wait_until([&] { return communication_->can_stage(); });
+  EXPECT_TRUE(syncer_->fragments().empty());
 }
 
 TEST_F(CommunicationTest, TurnsToTheStandbyWhenTheSyncerDies) {
@@ -193,7 +239,7 @@ TEST_F(CommunicationTest, TurnsToTheStandbyWhenTheSyncerDies) {
   EXPECT_FALSE(inbox.syncer_lost);
   EXPECT_TRUE(inbox.asks.empty()) << "its successor asks again";
 
-  communication_->stage(fragment_of(1), {1});
+  communication_->stage(fragment_of(1), values_of(1, 1));
   wait_until([&] { return !standby_->fragments().empty(); });
   EXPECT_TRUE(syncer_->fragments().empty());
 }

@@ -15,7 +15,7 @@ class FakeSyncerEnd : public link::SyncerEnd {
   struct Sent {
     int peer;
     link::DownHeader header;
-    std::shared_ptr<const link::Values> values;
+    link::Payload data;
   };
 
   explicit FakeSyncerEnd(int peers) : in_flight_(static_cast<std::size_t>(peers), 0) {}
@@ -24,13 +24,12 @@ class FakeSyncerEnd : public link::SyncerEnd {
   void poll(std::vector<int>&) override {}
   std::optional<link::Report> read_report(int) override { return std::nullopt; }
   std::optional<link::ArrivedFragment> read_fragment(int) override { return std::nullopt; }
-  void acknowledge(int, int) override {}
-  void send(int peer, link::DownHeader header,
-            std::shared_ptr<const link::Values> values) override {
-    if (values) ++in_flight_.at(static_cast<std::size_t>(peer));
-    sent.push_back({peer, header, std::move(values)});
+  void acknowledge(int peer, int slot) override { acknowledged.emplace_back(peer, slot); }
+  void send(int peer, link::DownHeader header, const link::Payload& data) override {
+    if (!data.bytes().empty()) ++in_flight_.at(static_cast<std::size_t>(peer));
+    sent.push_back({peer, header, data});
   }
-  int values_in_flight(int peer) const override {
+  int data_in_flight(int peer) const override {
     return in_flight_.at(static_cast<std::size_t>(peer));
   }
   bool drained() const override { return true; }
@@ -41,10 +40,16 @@ class FakeSyncerEnd : public link::SyncerEnd {
   void let_one_leave(int peer) { --in_flight_.at(static_cast<std::size_t>(peer)); }
 
   std::vector<Sent> sent;
+  std::vector<std::pair<int, int>> acknowledged;  // peer, slot
 
  private:
   std::vector<int> in_flight_;
 };
+
+inline link::Bytes bytes_of(const link::Values& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
 
 // A leader's end in memory: the test says what comes down and looks at what went up. Thread-safe,
 // since the communication thread uses it.
@@ -52,7 +57,7 @@ class FakeLeaderEnd : public link::LeaderEnd {
  public:
   struct Fragment {
     link::FragmentHeader header;
-    link::Values values;
+    link::Bytes data;
   };
 
   link::PeerState put_report(const link::Report& report) override {
@@ -65,11 +70,15 @@ class FakeLeaderEnd : public link::LeaderEnd {
     return free_slots_ > 0;
   }
   link::PeerState put_fragment(const link::FragmentHeader& header,
-                               std::span<const float> values) override {
+                               std::span<const std::byte> data) override {
     const std::lock_guard lock(mutex_);
     --free_slots_;
-    fragments_.push_back({header, {values.begin(), values.end()}});
+    fragments_.push_back({header, {data.begin(), data.end()}});
     return state_;
+  }
+  void disturb_next(link::Disturbance disturbance) override {
+    const std::lock_guard lock(mutex_);
+    disturbances_.push_back(std::move(disturbance));
   }
   link::PeerState poll(std::vector<link::DownMessage>& messages) override {
     const std::lock_guard lock(mutex_);
@@ -79,9 +88,9 @@ class FakeLeaderEnd : public link::LeaderEnd {
   }
   std::int64_t bytes_up() const override { return 0; }
 
-  void say(const link::DownHeader& header, link::Values values = {}) {
+  void say(const link::DownHeader& header, const link::Values& values = {}) {
     const std::lock_guard lock(mutex_);
-    coming_.push_back({header, std::move(values)});
+    coming_.push_back({header, bytes_of(values)});
   }
   void die() {
     const std::lock_guard lock(mutex_);
@@ -99,6 +108,10 @@ class FakeLeaderEnd : public link::LeaderEnd {
     const std::lock_guard lock(mutex_);
     return fragments_;
   }
+  std::vector<link::Disturbance> disturbances() const {
+    const std::lock_guard lock(mutex_);
+    return disturbances_;
+  }
   int polls() const {
     const std::lock_guard lock(mutex_);
     return polls_;
@@ -112,6 +125,7 @@ class FakeLeaderEnd : public link::LeaderEnd {
   std::vector<link::DownMessage> coming_;
   std::vector<link::Report> reports_;
   std::vector<Fragment> fragments_;
+  std::vector<link::Disturbance> disturbances_;
 };
 
 }  // namespace archipelago::runtime

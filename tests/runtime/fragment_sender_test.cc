@@ -35,14 +35,14 @@ class FragmentSenderTest : public testing::Test {
       sender_.pump(0);
       if (link_.sent.size() == before) return;
       for (int peer = 0; peer < 2; ++peer) {
-        while (link_.values_in_flight(peer) > 0) link_.let_one_leave(peer);
+        while (link_.data_in_flight(peer) > 0) link_.let_one_leave(peer);
       }
     }
   }
 
   void publish(int fragment) {
     auto values = std::make_shared<const link::Values>(*state_.theta(fragment));
-    state_.adopt({fragment, values, values});
+    state_.adopt({fragment, values, values, {}});
     sender_.mark(0, fragment);
   }
 
@@ -74,7 +74,9 @@ TEST_F(FragmentSenderTest, SendsValuesVersionAndRunTokens) {
   EXPECT_EQ(sent.header.fragment, 2);
   EXPECT_EQ(sent.header.version, 1);
   EXPECT_EQ(sent.header.tokens, 12345);
-  EXPECT_EQ(sent.values, state_.theta(2)) << "shared, not copied";
+  EXPECT_EQ(sent.header.elements, static_cast<std::int64_t>(state_.theta(2)->size()));
+  EXPECT_EQ(sent.data.bytes().data(), std::as_bytes(std::span(*state_.theta(2))).data())
+      << "shared, not copied";
 }
 
 TEST_F(FragmentSenderTest, AJoinerGetsEachFragmentOnce) {
@@ -91,7 +93,7 @@ TEST_F(FragmentSenderTest, ASlowPeerHoldsAtMostTwoInFlightAndHindersNobody) {
   sender_.mark_all(1);
   sender_.pump(0);
   sender_.pump(0);
-  EXPECT_EQ(link_.values_in_flight(0), 2);
+  EXPECT_EQ(link_.data_in_flight(0), 2);
   while (fragments_of(1).size() < 4) {
     link_.let_one_leave(1);
     sender_.pump(0);
@@ -119,7 +121,7 @@ TEST_F(FragmentSenderTest, FragmentsTakeTurns) {
   for (int turn = 0; turn < 8; ++turn) {
     publish(0);
     sender_.pump(0);
-    while (link_.values_in_flight(0) > 0) link_.let_one_leave(0);
+    while (link_.data_in_flight(0) > 0) link_.let_one_leave(0);
   }
   const auto fragments = fragments_of(0);
   for (int fragment = 1; fragment < kFragments; ++fragment) {

@@ -13,6 +13,14 @@
 namespace archipelago::runtime {
 namespace {
 
+// Where they are: nothing has to be copied on a processor.
+checkpoint::LearnerArrays arrays_of(LearnerState& state) {
+  std::vector<float> no_room;
+  return state.arrays(no_room);
+}
+
+std::shared_ptr<kernels::Kernels> kernels() { return kernels::make_cpu_kernels(1); }
+
 // Runs of a learner whose island has one rank, on data files of the test's own.
 class LearnerStateTest : public testing::Test {
  protected:
@@ -97,7 +105,7 @@ class LearnerStateTest : public testing::Test {
   }
 
   static std::vector<float> parameters_of(LearnerState& state) {
-    const auto parameters = state.arrays().parameters;
+    const auto parameters = arrays_of(state).parameters;
     return {parameters.begin(), parameters.end()};
   }
 
@@ -108,22 +116,25 @@ class LearnerStateTest : public testing::Test {
   // Trained through, and stopped after some steps, saved, and resumed by another process.
   void expect_resumed_is_uninterrupted(int learner) const {
     const Run run = make_run();
-    LearnerState through(run.setup, *run.dataset, learner, 0, 1, nullptr);
+    LearnerState through(run.setup, *run.dataset, kernels(), learner, 0, 1);
     through.begin(0, 0, nullptr);
+    through.take_fixed_share();
     receive(run, through, initial(run));
     train(through, 9);
 
-    LearnerState first(run.setup, *run.dataset, learner, 0, 1, nullptr);
+    LearnerState first(run.setup, *run.dataset, kernels(), learner, 0, 1);
     first.begin(0, 0, nullptr);
+    first.take_fixed_share();
     receive(run, first, initial(run));
     train(first, 4);
-    checkpoint::LearnerFile(folder_ / "checkpoints", first.checkpoint(), first.arrays()).write(1);
+    checkpoint::LearnerFile(folder_ / "checkpoints", first.checkpoint(), arrays_of(first)).write(1);
     auto saved = checkpoint::newest_learner(folder_ / "checkpoints", learner);
     ASSERT_TRUE(saved);
     const std::vector<float> parameters = saved->common.parameters;
 
-    LearnerState resumed(run.setup, *run.dataset, learner, 0, 1, nullptr);
+    LearnerState resumed(run.setup, *run.dataset, kernels(), learner, 0, 1);
     resumed.begin(1, saved->tokens, &*saved);
+    resumed.take_fixed_share();
     receive(run, resumed, parameters);
     resumed.set_run_tokens(4 * run.setup.step_tokens);
     train(resumed, 5);
@@ -153,8 +164,9 @@ TEST_F(LearnerStateTest, PartsOfABatchAddUpToTheWholeStep) {
   for (const std::int64_t parts : {1, 2, 4}) {
     config_.train.accumulate = parts;
     const Run run = make_run();
-    LearnerState state(run.setup, *run.dataset, 0, 0, 1, nullptr);
+    LearnerState state(run.setup, *run.dataset, kernels(), 0, 0, 1);
     state.begin(0, 0, nullptr);
+    state.take_fixed_share();
     receive(run, state, initial(run));
     train(state, 3);
     results.push_back(parameters_of(state));
@@ -171,18 +183,18 @@ TEST_F(LearnerStateTest, EachLearnerHasItsOwnOptions) {
   const Run run = make_run();
   EXPECT_EQ(run.setup.step_tokens, (4 + 2 + 4) * 4);
   // Two learners share a file, the third has one for itself.
-  EXPECT_EQ(shard_of(run.setup.config, 0).count, 2);
-  EXPECT_EQ(shard_of(run.setup.config, 1).index, 1);
-  EXPECT_EQ(shard_of(run.setup.config, 2).index, 0);
-  EXPECT_EQ(shard_of(run.setup.config, 2).count, 1);
+  EXPECT_EQ(run.setup.data.group_of_learner, (std::vector<int>{0, 0, 1}));
+  EXPECT_EQ(run.setup.data.groups[0].learners, 2);
+  EXPECT_EQ(run.setup.data.groups[1].learners, 1);
   std::vector<std::vector<float>> results;
   for (int learner = 0; learner < 3; ++learner) {
-    LearnerState state(run.setup, *run.dataset, learner, 0, 1, nullptr);
+    LearnerState state(run.setup, *run.dataset, kernels(), learner, 0, 1);
     state.begin(0, 0, nullptr);
+    state.take_fixed_share();
     receive(run, state, initial(run));
     train(state, 2);
     EXPECT_EQ(state.tokens(), 2 * 4 * (learner == 1 ? 2 : 4));
-    EXPECT_EQ(state.arrays().adam_v.empty(), learner == 2);
+    EXPECT_EQ(arrays_of(state).adam_v.empty(), learner == 2);
     results.push_back(parameters_of(state));
   }
   EXPECT_NE(results[0], results[1]);
@@ -192,20 +204,23 @@ TEST_F(LearnerStateTest, EachLearnerHasItsOwnOptions) {
 TEST_F(LearnerStateTest, MomentsOfAnotherOptimizerAreNotTaken) {
   config_.learners[1] = {{"train.optimizer", "sgd"}};
   const Run run = make_run();
-  LearnerState adam(run.setup, *run.dataset, 0, 0, 1, nullptr);
+  LearnerState adam(run.setup, *run.dataset, kernels(), 0, 0, 1);
   adam.begin(0, 0, nullptr);
+  adam.take_fixed_share();
   receive(run, adam, initial(run));
   train(adam, 2);
   checkpoint::Learner saved = adam.checkpoint();
-  const auto arrays = adam.arrays();
+  const auto arrays = arrays_of(adam);
   saved.adam_m.assign(arrays.adam_m.begin(), arrays.adam_m.end());
   saved.adam_v.assign(arrays.adam_v.begin(), arrays.adam_v.end());
-  LearnerState sgd(run.setup, *run.dataset, 1, 0, 1, nullptr);
+  LearnerState sgd(run.setup, *run.dataset, kernels(), 1, 0, 1);
   sgd.begin(0, 0, &saved);
-  for (const float moment : sgd.arrays().adam_m) EXPECT_EQ(moment, 0);
-  LearnerState other(run.setup, *run.dataset, 2, 0, 1, nullptr);
+  sgd.take_fixed_share();
+  for (const float moment : arrays_of(sgd).adam_m) EXPECT_EQ(moment, 0);
+  LearnerState other(run.setup, *run.dataset, kernels(), 2, 0, 1);
   other.begin(0, 0, &saved);
-  EXPECT_TRUE(std::ranges::equal(other.arrays().adam_m, arrays.adam_m));
+  other.take_fixed_share();
+  EXPECT_TRUE(std::ranges::equal(arrays_of(other).adam_m, arrays.adam_m));
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace archipelago::runtime {
 namespace {
 
@@ -15,7 +18,7 @@ link::Report report(int learner, double step_seconds) {
 }
 
 TEST(RunStatisticsTest, StartsWithTheFirstStep) {
-  RunStatistics statistics(kBatchTokens);
+  RunStatistics statistics(kBatchTokens, 2);
   EXPECT_FALSE(statistics.started());
   EXPECT_EQ(statistics.seconds(50), 0);
   statistics.add_step(report(0, 0.5), 100);
@@ -24,7 +27,7 @@ TEST(RunStatisticsTest, StartsWithTheFirstStep) {
 }
 
 TEST(RunStatisticsTest, BlockedFractionIsOverAllLives) {
-  RunStatistics statistics(kBatchTokens);
+  RunStatistics statistics(kBatchTokens, 2);
   EXPECT_EQ(statistics.blocked_fraction({}), 0);
   link::Report dead = report(0, 0.1);
   dead.blocked_seconds = 1;
@@ -36,9 +39,22 @@ TEST(RunStatisticsTest, BlockedFractionIsOverAllLives) {
   EXPECT_DOUBLE_EQ(statistics.blocked_fraction({living}), 3.0 / 100);
 }
 
+TEST(RunStatisticsTest, JoulesAreThoseOfAllLivesOrNone) {
+  RunStatistics statistics(kBatchTokens, 2);
+  link::Report dead = report(0, 0.1);
+  dead.joules = 5;
+  statistics.end_life(dead);
+  link::Report living = report(1, 0.1);
+  living.joules = 7;
+  EXPECT_EQ(statistics.joules({living}), 12);
+  link::Report other = report(2, 0.1);
+  other.joules = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(statistics.joules({living, other})));
+}
+
 TEST(RunStatisticsTest, GoodputComparesWithLearnersThatNeverBreakOff) {
-  RunStatistics statistics(kBatchTokens);
-  EXPECT_EQ(statistics.goodput(0, 10, 2, {}), 0);
+  RunStatistics statistics(kBatchTokens, 2);
+  EXPECT_EQ(statistics.goodput(0, 10, {}), 0);
   statistics.add_step(report(0, 0.5), 0.5 + 1000);
   // 20 s; learner 0 trains 40 steps of 0.5 s, learner 1 dies after 10 steps in 5 s.
   link::Report dead = report(1, 0.5);
@@ -48,11 +64,14 @@ TEST(RunStatisticsTest, GoodputComparesWithLearnersThatNeverBreakOff) {
   link::Report living = report(0, 0.5);
   living.busy_seconds = 20;
   living.life_steps = 40;
-  EXPECT_DOUBLE_EQ(statistics.goodput(50 * kBatchTokens, 1020, 2, {living}), 50.0 / 80);
+  EXPECT_DOUBLE_EQ(statistics.goodput(50 * kBatchTokens, 1020, {living}), 50.0 / 80);
+  // One learner alone from the middle on.
+  statistics.set_learners(1, 1010);
+  EXPECT_DOUBLE_EQ(statistics.goodput(50 * kBatchTokens, 1020, {living}), 50.0 / 60);
 }
 
 TEST(RunStatisticsTest, LargestResidentMemoryStays) {
-  RunStatistics statistics(kBatchTokens);
+  RunStatistics statistics(kBatchTokens, 2);
   for (const std::int64_t bytes : {10, 30, 20}) {
     link::Report one = report(0, 1);
     one.resident_bytes = bytes;

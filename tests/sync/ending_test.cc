@@ -123,7 +123,9 @@ TEST(NobodyLeft, EndsWithACheckpointOfWhatIsNew) {
   EXPECT_EQ(idle.tell(0, NobodyLeft{"all are dead"}),
             (std::vector<Action>{Finish{Outcome::no_learners, "all are dead"}}));
 
-  Harness harness(small());
+  Settings settings = small();
+  settings.token_budget = 0;
+  Harness harness(settings);
   harness.start(2);
   finish_round(harness, kSecond, 1);
   harness.tell(kSecond, Merged{1, 0});

@@ -7,11 +7,6 @@
 namespace archipelago::sync {
 namespace {
 
-bool is_alive(LearnerState state) {
-  return state == LearnerState::joining || state == LearnerState::active ||
-         state == LearnerState::suspect;
-}
-
 // Whether a Discard for this reason drops what had been taken into a round before.
 bool drops_taken(const std::string& reason) {
   return reason == "outlier" || reason == "nothing new" || reason == "stopping" ||
@@ -36,6 +31,8 @@ Invariants::Invariants(const Settings& settings, const Restored& restored, const
   for (std::size_t learner = 0; learner < restored.incarnations.size(); ++learner) {
     life(static_cast<int>(learner)).incarnation = restored.incarnations[learner];
   }
+  untold_sequences_ = machine.total_tokens() / settings.sequence_tokens;
+  for (const std::int64_t cursor : restored.shards) untold_sequences_ -= cursor;
 }
 
 void Invariants::expect(bool holds, const std::string& what) {
@@ -64,6 +61,7 @@ std::string Invariants::check(Nanoseconds now, const Event& event,
   close_silent();
   expect(closed_ == machine_.rounds(), "rounds closed are miscounted");
   check_views(now, std::holds_alternative<Tick>(event));
+  check_shards();
   check_grace(now, std::holds_alternative<Tick>(event));
   xi_ = step_seconds();
   return wrong_;
@@ -71,11 +69,13 @@ std::string Invariants::check(Nanoseconds now, const Event& event,
 
 void Invariants::note(Nanoseconds now, const Event& event, const std::vector<Action>& actions) {
   if (const auto* ready = std::get_if<IslandReady>(&event)) {
+    end_retirement(ready->island);
     const bool plays = std::any_of(lives_.begin(), lives_.end(), [&](const Life& it) {
       return it.alive && it.island == ready->island;
     });
     if (!plays && !gone_.contains(ready->island)) idle_.insert(ready->island);
   } else if (const auto* lost = std::get_if<IslandLost>(&event)) {
+    end_retirement(lost->island);
     gone_.insert(lost->island);
     idle_.erase(lost->island);
     for (Life& it : lives_) {
@@ -169,6 +169,62 @@ void Invariants::take(Nanoseconds now, const Assign& action) {
 void Invariants::take(Nanoseconds, const Refresh& action) {
   const Life& it = life(action.learner);
   expect(it.alive && it.incarnation == action.incarnation, "refreshed a life that is over");
+}
+
+// An island that a learner has retired from is back: what it gave last counts no more.
+void Invariants::end_retirement(int island) {
+  for (Life& it : lives_) {
+    if (it.retired && it.island == island) it.retired = false;
+  }
+}
+
+void Invariants::take(Nanoseconds, const Lease& action) {
+  const Life& it = life(action.learner);
+  expect(it.alive && it.incarnation == action.incarnation, "leased shards to a life that is over");
+  expect(!stopping_ && !paused_, "leased shards while the run ends");
+  for (const int shard : action.shards) {
+    for (int other = 0; other < static_cast<int>(machine_.leases()[0].tenures().size()); ++other) {
+      if (other == action.learner) continue;
+      for (const auto& at : machine_.leases()[0].tenures()[other].held) {
+        expect(at.shard != shard, "leased a shard that another learner holds");
+      }
+    }
+  }
+}
+
+// Each shard is in one place, and each token was taken from one of them.
+void Invariants::check_shards() {
+  if (machine_.leases().empty()) return;
+  const Leases& leases = machine_.leases()[0];
+  std::vector<int> places(static_cast<std::size_t>(leases.shards()));
+  std::int64_t taken = 0;
+  const auto count = [&](const data::ShardCursor& at) {
+    ++places[static_cast<std::size_t>(at.shard)];
+    taken += at.cursor;
+  };
+  for (const auto& at : leases.free()) count(at);
+  for (int learner = 0; learner < static_cast<int>(leases.tenures().size()); ++learner) {
+    const Leases::Tenure& tenure = leases.tenures()[learner];
+    const LearnerView& view = machine_.learners()[learner];
+    std::set<int> held;
+    for (const auto& at : tenure.held) {
+      count(at);
+      held.insert(at.shard);
+    }
+    for (const auto& at : tenure.offered.value_or(Leases::Held{})) {
+      if (!held.contains(at.shard)) count(at);
+    }
+    expect(view.tokens >= tenure.since, "a learner fell back behind its lease");
+    taken += (view.tokens - tenure.since) / settings_.sequence_tokens;
+    expect(held.empty() || paused_ || stopping_ || life(learner).alive || life(learner).retired ||
+               machine_.learners()[learner].state == LearnerState::vacant,
+           "a learner that is gone keeps its shards");
+  }
+  for (const int count_of_shard : places) {
+    expect(count_of_shard == 1, "a shard is in two places, or in none");
+  }
+  expect(taken + untold_sequences_ == machine_.total_tokens() / settings_.sequence_tokens,
+         "tokens and sequences taken do not agree");
 }
 
 void Invariants::take(Nanoseconds now, const Ask& action) {

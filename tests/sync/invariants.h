@@ -29,7 +29,7 @@ class Invariants {
   struct Life {
     int incarnation = -1;
     bool alive = false;
-    bool retired = false;
+    bool retired = false;  // and its island has not left yet
     bool joined = false;
     int island = -1;
     Nanoseconds heard = 0;
@@ -56,6 +56,7 @@ class Invariants {
 
   void take(Nanoseconds now, const Assign& action);
   void take(Nanoseconds now, const Refresh& action);
+  void take(Nanoseconds now, const Lease& action);
   void take(Nanoseconds now, const Ask& action);
   void take(Nanoseconds now, const Merge& action);
   void take(Nanoseconds now, const Publish& action);
@@ -68,6 +69,8 @@ class Invariants {
   void take(Nanoseconds now, const Finish& action);
 
   void close_silent();
+  void check_shards();
+  void end_retirement(int island);
   void check_grace(Nanoseconds now, bool tick);
   void check_views(Nanoseconds now, bool tick);
   double step_seconds() const;
@@ -94,6 +97,7 @@ class Invariants {
   bool stopping_ = false;
   bool finished_ = false;
   std::int64_t merges_ = 0;
+  std::int64_t untold_sequences_ = 0;  // that the restored tokens stand for and the shards do not
   std::string wrong_;
 };
 

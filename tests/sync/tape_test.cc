@@ -17,6 +17,7 @@ std::vector<Event> all_events() {
           Delivery{1, 2, 3, 4, 5, 6, 7, 8, 1.0 / 3},
           Merged{9, -0.0},
           Tick{},
+          LeaseFollowed{1, 2, 3, 4},
           StopRequested{"SIGTERM"},
           NobodyLeft{"all are dead"},
           ScaleRequested{5}};
@@ -25,6 +26,7 @@ std::vector<Event> all_events() {
 std::vector<Action> all_actions() {
   return {Assign{1, 2, 3, 4},
           Refresh{1, 2},
+          Lease{1, 2, 3, {4, 5}, {6, std::int64_t{1} << 40}},
           Ask{1, 2, 3, 4},
           Merge{1, 2, {{3, 4, 1e300}, {5, 6, 0.1}}},
           Publish{1, 2, 3},
@@ -65,7 +67,7 @@ TEST(Tape, TheStartComesBack) {
   start.settings.learners = 8;
   start.settings.grace = 0.3;
   start.settings.grace_cap = 77;
-  start.restored = {50, {12, 13}, {2}, {100, 110}};
+  start.restored = {50, {12, 13}, {2}, {100, 110}, {7, 8, 9}};
   EXPECT_EQ(decode_start(encode_start(start)), start);
 }
 

@@ -128,11 +128,20 @@ std::string World::verdict() const {
     }
   }
   if (invariants_.merges() <= merges_when_settled_) return "rounds do not go on";
-  return {};
+  return check_leases();
 }
 
 void World::tell(Nanoseconds now, const Event& event) {
   Recorded& recorded = record_.emplace_back(Recorded{now, event, {}});
+  if (const auto* scale = std::get_if<ScaleRequested>(&event)) {
+    // A retired learner's id that is wanted again ends its last life for good.
+    for (Island& island : islands_) {
+      if (island.learner < 0 || island.learner >= scale->learners) continue;
+      if (machine_.learners()[island.learner].state == LearnerState::retired) {
+        island.expelled = true;
+      }
+    }
+  }
   machine_.handle(now, event, recorded.actions);
   broken_ = invariants_.check(now, event, recorded.actions);
   if (now < plan_.calm + (plan_.end - plan_.calm) / 2) merges_when_settled_ = invariants_.merges();
@@ -142,9 +151,12 @@ void World::tell(Nanoseconds now, const Event& event) {
 void World::carry_out(const std::vector<Action>& actions) {
   for (const Action& action : actions) {
     if (const auto* assign = std::get_if<Assign>(&action)) {
+      islands_[assign->island].expelled = false;
       send_down(assign->island, action);
     } else if (const auto* refresh = std::get_if<Refresh>(&action)) {
       send_down(machine_.learners()[refresh->learner].island, action);
+    } else if (const auto* lease = std::get_if<Lease>(&action)) {
+      send_down(machine_.learners()[lease->learner].island, action);
     } else if (const auto* ask = std::get_if<Ask>(&action)) {
       send_down(machine_.learners()[ask->learner].island, action);
     } else if (const auto* merge = std::get_if<Merge>(&action)) {
@@ -161,6 +173,7 @@ void World::carry_out(const std::vector<Action>& actions) {
         if (view.island >= 0) send_down(view.island, action);
       }
     } else if (const auto* expel = std::get_if<Expel>(&action)) {
+      islands_[expel->island].expelled = true;
       send_down(expel->island, action);
     } else if (const auto* retire = std::get_if<Retire>(&action)) {
       send_down(retire->island, action);
@@ -192,6 +205,8 @@ void World::send_up(Island& island, const Event& event) {
   Nanoseconds arrival = std::max(now_, island.cut_until) + delay(island.random);
   const bool control = std::holds_alternative<IslandReady>(event);
   if (!plan_.reorder || control) arrival = std::max(arrival, island.last_sent);
+  arrival = std::max(arrival, island.last_lease);
+  if (std::holds_alternative<LeaseFollowed>(event)) island.last_lease = arrival;
   island.last_sent = std::max(island.last_sent, arrival);
   push({arrival, 0, Item::Kind::to_machine, 0, 0, event, {}});
   if (island.duplicates > 0 && !control) {
@@ -226,6 +241,8 @@ void World::receive(int number, const Down& down) {
     island.stepping = island.paused = false;
     island.norm_factor = 1;
     island.asks.clear();
+    island.shards.clear();
+    island.lease.reset();
     island.held.assign(fragments, -1);
     island.next.assign(fragments, -1);
     island.steps.assign(fragments, 0);
@@ -234,6 +251,10 @@ void World::receive(int number, const Down& down) {
     if (refresh->incarnation != island.incarnation || island.learner < 0) return;
     for (int p = 0; p < fragments; ++p) island.next[p] = std::max(island.next[p], down.versions[p]);
     island.norm_factor = 1;
+  } else if (const auto* lease = std::get_if<Lease>(&down.action)) {
+    if (lease->incarnation == island.incarnation && lease->learner == island.learner) {
+      island.lease = *lease;
+    }
   } else if (const auto* ask = std::get_if<Ask>(&down.action)) {
     if (ask->incarnation == island.incarnation && ask->learner == island.learner) {
       island.asks.push_back(*ask);
@@ -252,13 +273,78 @@ void World::receive(int number, const Down& down) {
   if (island.learner < 0) return;
   if (!island.stepping || island.paused) {
     install(island);
+    follow(island);
     answer(island);
   }
-  if (!island.stepping && *std::min_element(island.held.begin(), island.held.end()) >= 0) {
-    island.stepping = true;
-    report(island);
-    schedule_step(number);
+  if (!island.stepping) start_stepping(number);
+}
+
+void World::start_stepping(int number) {
+  Island& island = islands_[number];
+  if (*std::min_element(island.held.begin(), island.held.end()) < 0) return;
+  if (!plan_.settings.shards.empty() && island.shards.empty()) return;
+  island.stepping = true;
+  report(island);
+  schedule_step(number);
+}
+
+// Takes up a lease between two steps.
+void World::follow(Island& island) {
+  if (!island.lease) return;
+  Leases::Held now;
+  for (std::size_t i = 0; i < island.lease->shards.size(); ++i) {
+    const int shard = island.lease->shards[i];
+    const auto kept = std::find_if(island.shards.begin(), island.shards.end(),
+                                   [&](const auto& at) { return at.shard == shard; });
+    now.push_back(kept != island.shards.end() ? *kept
+                                              : data::ShardCursor{shard, island.lease->cursors[i]});
   }
+  island.shards = std::move(now);
+  send_up(island,
+          LeaseFollowed{island.learner, island.incarnation, island.lease->number, island.tokens});
+  island.lease.reset();
+  check_shards();
+}
+
+// No two islands whose lives the machine counts train on one shard.
+void World::check_shards() {
+  std::vector<int> seen;
+  for (const Island& island : islands_) {
+    if (island.dead || island.learner < 0 || island.expelled) continue;
+    if (machine_.learners()[island.learner].incarnation != island.incarnation) continue;
+    for (const auto& at : island.shards) seen.push_back(at.shard);
+  }
+  std::sort(seen.begin(), seen.end());
+  if (std::adjacent_find(seen.begin(), seen.end()) != seen.end() && broken_.empty()) {
+    broken_ = "two islands train on one data shard";
+  }
+}
+
+// Before the end, long after the last fault: every shard is trained by someone, shared out evenly,
+// and the machine knows how far each is.
+std::string World::check_leases() const {
+  const Settings& settings = plan_.settings;
+  if (settings.shards.empty()) return {};
+  const Leases& leases = machine_.leases()[0];
+  if (!leases.free().empty()) return "a data shard is left out";
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  std::size_t most = 0;
+  for (std::size_t learner = 0; learner < machine_.learners().size(); ++learner) {
+    const LearnerView& view = machine_.learners()[learner];
+    const Leases::Tenure& tenure = leases.tenures()[learner];
+    if (view.state == LearnerState::retired) continue;
+    if (tenure.offered) return "a lease is not followed";
+    least = std::min(least, tenure.held.size());
+    most = std::max(most, tenure.held.size());
+    const Island& island = islands_[view.island];
+    if (island.dead || island.incarnation != view.incarnation) continue;
+    Leases::Held held = tenure.held;
+    const data::Shards order(settings.windows[0], leases.shards());
+    order.advance(held, (island.tokens - tenure.since) / settings.sequence_tokens);
+    if (held != island.shards) return "a learner is elsewhere in its data than the machine knows";
+  }
+  if (most > least + 1) return "data shards are not shared out evenly";
+  return {};
 }
 
 void World::schedule_step(int number) {
@@ -281,11 +367,21 @@ void World::step(int number) {
     schedule_step(number);
     return;
   }
+  if (!plan_.settings.shards.empty()) {
+    const std::int64_t batch = plan_.settings.batch_tokens / plan_.settings.sequence_tokens;
+    const data::Shards order(plan_.settings.windows[0], machine_.leases()[0].shards());
+    for (std::int64_t i = 0; i < batch; ++i) ++island.shards[order.next(island.shards)].cursor;
+  }
   for (std::int64_t& steps : island.steps) ++steps;
   island.tokens += plan_.settings.batch_tokens;
   install(island);
+  follow(island);
   answer(island);
   report(island);
+  if (!plan_.settings.shards.empty() && island.shards.empty()) {
+    island.stepping = false;
+    return;
+  }
   schedule_step(number);
 }
 
@@ -405,7 +501,9 @@ Plan make_plan(std::uint64_t seed) {
   settings.outlier = pick(0, 4) > 0 ? 10 : 0;
   settings.max_open_rounds = pick(1, 3);
   settings.spares = pick(0, 2);
-  settings.batch_tokens = pick(1, 1000);
+  settings.sequence_tokens = pick(1, 50);
+  settings.batch_tokens = settings.sequence_tokens * pick(1, 20);
+  if (pick(0, 4) > 0) settings.shards = {pick(7, 70)};
   settings.checkpoint_rounds = pick(1, 20);
   plan.step_seconds = between(0.1, 0.4);
   plan.spread = pick(0, 1) * between(0, 1.5);
@@ -424,11 +522,19 @@ Plan make_plan(std::uint64_t seed) {
   if (pick(0, 4) == 0) {
     plan.restored.round = pick(1, 100);
     const int learners = pick(1, 7);
+    if (!settings.shards.empty()) {
+      const int shards = pick(0, 1) > 0 ? settings.shards[0] : pick(7, 70);
+      for (int i = 0; i < shards; ++i) plan.restored.shards.push_back(pick(0, 200));
+    }
     for (int p = 0; p < settings.fragments; ++p) plan.restored.versions.push_back(pick(0, 9));
     for (int i = 0; i < learners; ++i) plan.restored.incarnations.push_back(pick(0, 3));
     for (int i = 0; i < learners * settings.fragments; ++i) {
       plan.restored.merged_tokens.push_back(pick(0, 20) * settings.batch_tokens);
     }
+  }
+  const int shards = static_cast<int>(plan.restored.shards.size());
+  if (!settings.shards.empty()) {
+    settings.windows = {std::max(shards, settings.shards[0]) + pick(0, 100)};
   }
   const int faults = pick(0, 10);
   for (int i = 0; i < faults; ++i) {
@@ -455,7 +561,8 @@ std::string describe(const Plan& plan) {
        << " cap=" << s.grace_cap / kMillisecond << "ms suspect=" << s.suspect_after / kMillisecond
        << "ms expel=" << s.expel_after / kMillisecond << "ms open=" << s.max_open_rounds
        << " spares=" << s.spares << " budget=" << s.token_budget << " save=" << s.checkpoint_rounds
-       << " step=" << plan.step_seconds << "s end=" << plan.end / kMillisecond << "ms\n";
+       << " shards=" << (s.shards.empty() ? 0 : s.shards[0]) << " step=" << plan.step_seconds
+       << "s end=" << plan.end / kMillisecond << "ms\n";
   for (const Fault& fault : plan.faults) {
     text << "  " << fault.time / kMillisecond << "ms " << name_of(fault.kind) << " island "
          << fault.island << " for " << fault.seconds << "s x " << fault.amount << "\n";

@@ -79,12 +79,14 @@ class World {
     bool dead = false;
     int learner = -1;
     int incarnation = -1;
-    int epoch = 0;  // counts what it has been; older step and heartbeat items are void
+    bool expelled = false;  // what its life does counts no more, whether or not it has heard of it
+    int epoch = 0;          // counts what it has been; older step and heartbeat items are void
     double slowness = 1;
     Nanoseconds cut_until = 0;
     Nanoseconds frozen_until = 0;
     Nanoseconds last_arrival = 0;  // of messages to it, which come in order
     Nanoseconds last_sent = 0;     // of messages from it, where they come in order
+    Nanoseconds last_lease = 0;    // arrival of its newest LeaseFollowed, which nothing overtakes
     Nanoseconds last_report = 0;
     int duplicates = 0;
     double norm_factor = 1;
@@ -94,6 +96,8 @@ class World {
     std::vector<std::int32_t> held, next;
     std::vector<std::int64_t> steps;
     std::deque<Ask> asks;
+    Leases::Held shards;         // that it trains on, each at its next sequence
+    std::optional<Lease> lease;  // to be followed at the next step boundary
     Random random{0};
   };
   struct Item {
@@ -118,6 +122,10 @@ class World {
   void step(int number);
   void heartbeat(int number);
   void install(Island& island);
+  void follow(Island& island);
+  void start_stepping(int number);
+  void check_shards();
+  std::string check_leases() const;
   void answer(Island& island);
   void report(Island& island);
   void schedule_step(int number);

@@ -1,0 +1,85 @@
+#include "kernels/cuda/attention_graph.h"
+
+#include <cmath>
+
+namespace archipelago::kernels::cuda {
+namespace {
+
+namespace fe = cudnn_frontend;
+using fe::graph::Tensor_attributes;
+
+AttentionGraph empty_graph() {
+  auto graph = std::make_shared<fe::graph::Graph>();
+  graph->set_io_data_type(fe::DataType_t::BFLOAT16)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  return graph;
+}
+
+// [B, NH, T, D] over rows of `width` elements a position.
+Tensor_attributes& shape_heads(Tensor_attributes& tensor, const AttentionShape& shape,
+                               std::int64_t width) {
+  return tensor.set_dim({shape.B, shape.NH, shape.T, shape.D})
+      .set_stride({shape.T * width, shape.D, width, 1});
+}
+
+// log_sum[B, NH, T] with the dimension of one that cuDNN's statistics have.
+Tensor_attributes& shape_log_sum(Tensor_attributes& tensor, const AttentionShape& shape) {
+  return tensor.set_dim({shape.B, shape.NH, shape.T, 1})
+      .set_stride({shape.NH * shape.T, shape.T, 1, 1})
+      .set_data_type(fe::DataType_t::FLOAT);
+}
+
+std::shared_ptr<Tensor_attributes> input_heads(fe::graph::Graph& graph, AttentionTensor which,
+                                               const AttentionShape& shape, std::int64_t width) {
+  Tensor_attributes tensor;
+  return graph.tensor(shape_heads(tensor.set_uid(which), shape, width));
+}
+
+float scale_of(const AttentionShape& shape) {
+  return 1.0F / std::sqrt(static_cast<float>(shape.D));
+}
+
+}  // namespace
+
+AttentionGraph forward_graph(const AttentionShape& shape) {
+  const std::int64_t C = shape.C();
+  AttentionGraph graph = empty_graph();
+  const auto queries = input_heads(*graph, kQueries, shape, 3 * C);
+  const auto keys = input_heads(*graph, kKeys, shape, 3 * C);
+  const auto values = input_heads(*graph, kValues, shape, 3 * C);
+  const auto [out, log_sum] = graph->sdpa(queries, keys, values,
+                                          fe::graph::SDPA_attributes()
+                                              .set_name("attention")
+                                              .set_generate_stats(true)
+                                              .set_attn_scale(scale_of(shape))
+                                              .set_causal_mask(shape.causal));
+  shape_heads(out->set_output(true).set_uid(kOut), shape, C);
+  shape_log_sum(log_sum->set_output(true).set_uid(kLogSum), shape);
+  return graph;
+}
+
+AttentionGraph backward_graph(const AttentionShape& shape, bool deterministic) {
+  const std::int64_t C = shape.C();
+  AttentionGraph graph = empty_graph();
+  const auto queries = input_heads(*graph, kQueries, shape, 3 * C);
+  const auto keys = input_heads(*graph, kKeys, shape, 3 * C);
+  const auto values = input_heads(*graph, kValues, shape, 3 * C);
+  const auto out = input_heads(*graph, kOut, shape, C);
+  const auto d_out = input_heads(*graph, kOutGradient, shape, C);
+  Tensor_attributes statistics;
+  const auto log_sum = graph->tensor(shape_log_sum(statistics.set_uid(kLogSum), shape));
+  const auto [d_queries, d_keys, d_values] =
+      graph->sdpa_backward(queries, keys, values, out, d_out, log_sum,
+                           fe::graph::SDPA_backward_attributes()
+                               .set_name("attention_backward")
+                               .set_attn_scale(scale_of(shape))
+                               .set_causal_mask(shape.causal)
+                               .set_deterministic_algorithm(deterministic));
+  shape_heads(d_queries->set_output(true).set_uid(kQueryGradient), shape, 3 * C);
+  shape_heads(d_keys->set_output(true).set_uid(kKeyGradient), shape, 3 * C);
+  shape_heads(d_values->set_output(true).set_uid(kValueGradient), shape, 3 * C);
+  return graph;
+}
+
+}  // namespace archipelago::kernels::cuda

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cudnn_frontend.h>
+
+#include <memory>
+
+#include "kernels/cuda/fused_attention.h"
+
+namespace archipelago::kernels::cuda {
+
+// The tensors of both graphs by cuDNN's unique numbers.
+enum AttentionTensor : std::int64_t {
+  kQueries = 1,
+  kKeys,
+  kValues,
+  kOut,
+  kLogSum,
+  kOutGradient,
+  kQueryGradient,
+  kKeyGradient,
+  kValueGradient,
+};
+
+using AttentionGraph = std::shared_ptr<cudnn_frontend::graph::Graph>;
+
+// out and log_sum from queries, keys and values; no plan yet.
+AttentionGraph forward_graph(const AttentionShape& shape);
+
+// The gradients of queries, keys and values; no plan yet.
+AttentionGraph backward_graph(const AttentionShape& shape, bool deterministic);
+
+}  // namespace archipelago::kernels::cuda

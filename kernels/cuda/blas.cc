@@ -1,0 +1,183 @@
+#include "kernels/cuda/blas.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "kernels/cuda/check.h"
+
+namespace archipelago::kernels::cuda {
+namespace {
+
+// What cuBLAS itself takes on Hopper.
+constexpr std::size_t kWorkspaceBytes = 32 << 20;
+
+void check_blas(cublasStatus_t status, const std::string& doing) {
+  if (status != CUBLAS_STATUS_SUCCESS) fail("cuBLASLt", cublasLtGetStatusString(status), doing);
+}
+
+// The largest power of two up to 256 that divides the address: what an algorithm may count on.
+unsigned int alignment_of(const void* memory) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  return 1U << std::min(std::countr_zero(address), 8);
+}
+
+class Layout {
+ public:
+  // A matrix whose rows of `columns` elements follow one another: by columns it is [columns, rows].
+  Layout(cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
+    check_blas(cublasLtMatrixLayoutCreate(&layout_, type, static_cast<std::uint64_t>(columns),
+                                          static_cast<std::uint64_t>(rows), columns),
+               "describing a matrix");
+  }
+  ~Layout() { cublasLtMatrixLayoutDestroy(layout_); }
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+  cublasLtMatrixLayout_t get() const { return layout_; }
+
+ private:
+  cublasLtMatrixLayout_t layout_ = nullptr;
+};
+
+class Description {
+ public:
+  Description() {
+    check_blas(cublasLtMatmulDescCreate(&description_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+               "describing a product");
+  }
+  ~Description() { cublasLtMatmulDescDestroy(description_); }
+  Description(const Description&) = delete;
+  Description& operator=(const Description&) = delete;
+  cublasLtMatmulDesc_t get() const { return description_; }
+
+  template <typename T>
+  void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+    check_blas(cublasLtMatmulDescSetAttribute(description_, attribute, &value, sizeof value),
+               "describing a product");
+  }
+
+ private:
+  cublasLtMatmulDesc_t description_ = nullptr;
+};
+
+class Preference {
+ public:
+  Preference() { check_blas(cublasLtMatmulPreferenceCreate(&preference_), "making a preference"); }
+  ~Preference() { cublasLtMatmulPreferenceDestroy(preference_); }
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+  cublasLtMatmulPreference_t get() const { return preference_; }
+
+  template <typename T>
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+    check_blas(cublasLtMatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof value),
+               "setting a preference");
+  }
+
+ private:
+  cublasLtMatmulPreference_t preference_ = nullptr;
+};
+
+cublasLtEpilogue_t epilogue_of(const Product& product) {
+  if (product.pre != nullptr) return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  return product.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+void describe(Description& description, const Product& product) {
+  // The kernels' b comes first.
+  const cublasOperation_t of_b = product.transpose == Transpose::right ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t of_a = product.transpose == Transpose::left ? CUBLAS_OP_T : CUBLAS_OP_N;
+  description.set(CUBLASLT_MATMUL_DESC_TRANSA, of_b);
+  description.set(CUBLASLT_MATMUL_DESC_TRANSB, of_a);
+  description.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(product));
+  if (product.bias != nullptr) {
+    description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  }
+  if (product.pre != nullptr) {
+    description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.pre);
+    description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.n);
+  }
+}
+
+}  // namespace
+
+Blas::Blas(bool deterministic) : deterministic_(deterministic) {
+  check_blas(cublasLtCreate(&handle_), "starting");
+}
+
+Blas::~Blas() { cublasLtDestroy(handle_); }
+
+bool Blas::can_fuse_gelu(const float* pre, std::int64_t n) {
+  return n % 8 == 0 && alignment_of(pre) >= 16;
+}
+
+// A product as cuBLASLt is told of it.
+struct Blas::Call {
+  explicit Call(const Product& p)
+      : a(p.a.type, p.transpose == Transpose::left ? p.k : p.m,
+          p.transpose == Transpose::left ? p.m : p.k),
+        b(p.b.type, p.transpose == Transpose::right ? p.n : p.k,
+          p.transpose == Transpose::right ? p.k : p.n),
+        c(CUDA_R_32F, p.m, p.n),
+        // Where nothing is added, beta is 0 and c's own memory stands in.
+        added(p.add != nullptr ? p.add : p.c) {
+    describe(description, p);
+  }
+
+  Layout a, b, c;
+  Description description;
+  const float* added;
+};
+
+const cublasLtMatmulAlgo_t* Blas::algorithm(const Product& product, const Call& call) {
+  const auto [new_entry, is_new] = algorithms_.try_emplace(
+      {product.a.type, static_cast<int>(product.transpose), epilogue_of(product),
+       product.add != nullptr, product.m, product.n, product.k, alignment_of(product.a.data),
+       alignment_of(product.b.data), alignment_of(call.added), alignment_of(product.c),
+       alignment_of(product.bias), alignment_of(product.pre)});
+  std::optional<cublasLtMatmulAlgo_t>& entry = new_entry->second;
+  if (is_new) {
+    Preference preference;
+    preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(product.b.data));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(product.a.data));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(call.added));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(product.c));
+    if (deterministic_) {
+      preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                     static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
+    }
+    cublasLtMatmulHeuristicResult_t result{};
+    int count = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle_, call.description.get(), call.b.get(), call.a.get(), call.c.get(), call.c.get(),
+        preference.get(), 1, &result, &count);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_blas(status, "choosing an algorithm");
+    if (status == CUBLAS_STATUS_SUCCESS && count > 0) entry = result.algo;
+  }
+  return entry ? &*entry : nullptr;
+}
+
+bool Blas::try_multiply(const Product& product, cudaStream_t stream) {
+  const Call call(product);
+  const cublasLtMatmulAlgo_t* const chosen = algorithm(product, call);
+  if (chosen == nullptr) return false;
+  const float one = 1;
+  const float beta = product.add != nullptr ? 1 : 0;
+  check_blas(cublasLtMatmul(handle_, call.description.get(), &one, product.b.data, call.b.get(),
+                            product.a.data, call.a.get(), &beta, call.added, call.c.get(),
+                            product.c, call.c.get(), chosen,
+                            workspace_.reserve<char>(kWorkspaceBytes), kWorkspaceBytes, stream),
+             "multiplying");
+  return true;
+}
+
+void Blas::multiply(const Product& product, cudaStream_t stream) {
+  if (try_multiply(product, stream)) return;
+  fail("cuBLASLt",
+       "it has no algorithm for [" + std::to_string(product.m) + ", " + std::to_string(product.k) +
+           "] times [" + std::to_string(product.k) + ", " + std::to_string(product.n) + "]",
+       "multiplying");
+}
+
+}  // namespace archipelago::kernels::cuda

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cublasLt.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "kernels/cuda/scratch.h"
+#include "kernels/kernels.h"
+
+// The one place that calls cuBLASLt. It sees matrices by columns, the kernels theirs by rows, so it
+// is told of every matrix's transpose: c^T[n, m] = b^T[n, k] a^T[k, m].
+
+namespace archipelago::kernels::cuda {
+
+// A product's operand on the device, f32 or bf16.
+struct Operand {
+  const void* data;
+  cudaDataType_t type;
+};
+
+// c[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ add[m, n]), sums in f32. `transpose` says which of a and
+// b is stored as its transpose. With `pre`, c = gelu(pre) of the tanh form and pre[m, n] is the sum
+// itself. `add` may be c.
+struct Product {
+  float* c;
+  Operand a;
+  Operand b;
+  Transpose transpose = Transpose::neither;
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  const float* bias = nullptr;
+  const float* add = nullptr;
+  float* pre = nullptr;
+};
+
+class Blas {
+ public:
+  // `deterministic`: only algorithms that add their parts up in a fixed order.
+  explicit Blas(bool deterministic);
+  ~Blas();
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  // Queues the product. False where cuBLASLt has no algorithm for it: then nothing is queued.
+  [[nodiscard]] bool try_multiply(const Product& product, cudaStream_t stream);
+  // The same; Error(internal) where there is none.
+  void multiply(const Product& product, cudaStream_t stream);
+
+  // Whether cuBLASLt can apply the GELU on the way to rows of n elements at these places.
+  static bool can_fuse_gelu(const float* pre, std::int64_t n);
+
+ private:
+  struct Call;
+  // The algorithm for products of this call's kind, which is asked for once; null where none is.
+  const cublasLtMatmulAlgo_t* algorithm(const Product& product, const Call& call);
+
+  bool deterministic_;
+  cublasLtHandle_t handle_ = nullptr;
+  // By everything that the choice depends on.
+  std::map<std::array<std::int64_t, 13>, std::optional<cublasLtMatmulAlgo_t>> algorithms_;
+  Scratch workspace_;
+};
+
+}  // namespace archipelago::kernels::cuda

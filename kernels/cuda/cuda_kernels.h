@@ -1,0 +1,136 @@
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <memory>
+
+#include "kernels/cuda/blas.h"
+#include "kernels/cuda/fused_attention.h"
+#include "kernels/cuda/scratch.h"
+#include "kernels/cuda/staging.h"
+#include "kernels/cuda/stream.h"
+#include "kernels/kernels.h"
+
+namespace archipelago::kernels {
+
+// Kernels on one GPU. Everything is queued on one stream, in the order of the calls; docs/gpu.md
+// says which library or file each comes from.
+class CudaKernels final : public Kernels {
+ public:
+  // `device`.index must be there.
+  explicit CudaKernels(const Device& device);
+  ~CudaKernels() override;
+
+  float* allocate(std::int64_t count) override;
+  void release(float* memory, std::int64_t count) noexcept override;
+  bool on_host() const override { return false; }
+  void copy_in(void* to, const void* host, std::int64_t bytes) override;
+  void copy_out(void* host, const void* from, std::int64_t bytes) override;
+  void clear(float* x, std::int64_t count) override;
+  std::unique_ptr<Mover> make_mover() override;
+  // 256 MiB: products of thousands of rows fill the GPU.
+  std::int64_t logits_at_once() const override { return 1 << 26; }
+  void embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,
+                         const float* position_table, std::int64_t B, std::int64_t T,
+                         std::int64_t C) override;
+  void embedding_backward(float* d_token_table, float* d_position_table, const std::int32_t* tokens,
+                          const float* d_x, std::int64_t B, std::int64_t T,
+                          std::int64_t C) override;
+  void layer_norm_forward(float* y, float* mean, float* rstd, const float* x, const float* weight,
+                          const float* bias, std::int64_t R, std::int64_t C) override;
+  void layer_norm_again(float* y, const float* x, const float* mean, const float* rstd,
+                        const float* weight, const float* bias, std::int64_t R,
+                        std::int64_t C) override;
+  void layer_norm_backward(float* d_x, float* d_weight, float* d_bias, const float* d_y,
+                           const float* x, const float* mean, const float* rstd,
+                           const float* weight, std::int64_t R, std::int64_t C) override;
+  void linear_forward(float* y, const float* x, const float* weight, const float* bias,
+                      const float* residual, std::int64_t R, std::int64_t I,
+                      std::int64_t O) override;
+  void linear_gelu_forward(float* act, float* pre, const float* x, const float* weight,
+                           const float* bias, std::int64_t R, std::int64_t I,
+                           std::int64_t O) override;
+  void gelu_backward(float* d_act, float* pre, std::int64_t count) override;
+  void linear_backward_input(float* d_x, const float* d_y, const float* weight, std::int64_t R,
+                             std::int64_t I, std::int64_t O) override;
+  void linear_backward_weight(float* d_weight, float* d_bias, const float* x, const float* d_y,
+                              std::int64_t R, std::int64_t I, std::int64_t O) override;
+  void matmul(float* c, const float* a, const float* b, Transpose transpose, bool add,
+              std::int64_t m, std::int64_t n, std::int64_t k) override;
+  void attention_forward(float* out, float* log_sum, const float* qkv, bool causal, std::int64_t B,
+                         std::int64_t T, std::int64_t C, std::int64_t NH) override;
+  void attention_backward(float* d_qkv, const float* d_out, const float* out, const float* log_sum,
+                          const float* qkv, bool causal, std::int64_t B, std::int64_t T,
+                          std::int64_t C, std::int64_t NH) override;
+  void cross_entropy(float* losses, float* logits, const std::int32_t* targets,
+                     float gradient_scale, std::int64_t R, std::int64_t V) override;
+  void route_forward(float* probabilities, float* log_sum, std::int32_t* chosen, float* gates,
+                     std::int64_t R, std::int64_t E, std::int64_t K) override;
+  void route_backward(float* d_logits, const float* d_gates, const float* probabilities,
+                      const float* log_sum, const std::int32_t* chosen, const float* gates,
+                      const float* load, float balance_scale, float z_scale, std::int64_t R,
+                      std::int64_t E, std::int64_t K) override;
+  void group_by_expert(std::int32_t* first, std::int32_t* places, std::int32_t* rows,
+                       float* place_gates, float* load, const std::int32_t* chosen,
+                       const float* gates, std::int64_t R, std::int64_t E, std::int64_t K) override;
+  void gather_rows(float* y, const float* x, const std::int32_t* rows, const float* scales,
+                   std::int64_t count, std::int64_t C) override;
+  void scatter_rows(float* x, const float* y, const std::int32_t* rows, std::int64_t count,
+                    std::int64_t C) override;
+  void combine_forward(float* out, const float* in, const float* y, const std::int32_t* places,
+                       const float* gates, std::int64_t R, std::int64_t C, std::int64_t K) override;
+  void combine_backward(float* d_gates, const float* d_out, const float* y,
+                        const std::int32_t* places, std::int64_t R, std::int64_t C,
+                        std::int64_t K) override;
+  void cut_patches(float* patches, const float* images, std::int64_t B, std::int64_t channels,
+                   std::int64_t side, std::int64_t patch) override;
+  void add_positions(float* x, const float* table, std::int64_t B, std::int64_t T,
+                     std::int64_t C) override;
+  void add_positions_backward(float* d_table, const float* d_x, std::int64_t B, std::int64_t T,
+                              std::int64_t C) override;
+  void mean_positions(float* y, const float* x, std::int64_t B, std::int64_t T,
+                      std::int64_t C) override;
+  void mean_positions_backward(float* d_x, const float* d_y, std::int64_t B, std::int64_t T,
+                               std::int64_t C) override;
+  double sum_of_squares(const float* x, std::int64_t count) override;
+  void adamw(float* parameters, float* gradients, float* first_moment, float* second_moment,
+             const AdamWStep& step, std::int64_t count) override;
+  void sgd(float* parameters, float* gradients, float* momentum, const SgdStep& step,
+           std::int64_t count) override;
+
+  // The stream that all of it runs on, for what has to run before or after.
+  cudaStream_t stream() const { return stream_.get(); }
+  int device() const { return device_.index; }
+
+ private:
+  // The operand as the product takes it: in bf16 mode its copy in `scratch`, which it stays in
+  // until the next call with that scratch.
+  cuda::Operand operand(cuda::Scratch& scratch, const float* x, std::int64_t count);
+  bool fuses_attention(std::int64_t D) const;
+  // Rounds f32 to bf16, and the way back.
+  void narrow(__nv_bfloat16* out, const float* in, std::int64_t count);
+  void widen(float* out, const __nv_bfloat16* in, std::int64_t count);
+  void copy(float* to, const float* from, std::int64_t count);
+  void attention_forward_f32(float* out, float* log_sum, const float* qkv, bool causal,
+                             std::int64_t B, std::int64_t T, std::int64_t C, std::int64_t NH);
+  void attention_backward_f32(float* d_qkv, const float* d_out, const float* out,
+                              const float* log_sum, const float* qkv, bool causal, std::int64_t B,
+                              std::int64_t T, std::int64_t C, std::int64_t NH);
+  void gelu(float* act, const float* pre, std::int64_t count);
+  // The sums over the rows of d_y[R, C] are added to d_bias[C]; with x, the sums of d_y * (x -
+  // mean)
+  // * rstd to d_weight[C] too.
+  void add_column_sums(float* d_bias, float* d_weight, const float* d_y, const float* x,
+                       const float* mean, const float* rstd, std::int64_t R, std::int64_t C);
+
+  Device device_;
+  cuda::Stream stream_;
+  cuda::Staging staging_;
+  cuda::Blas blas_;
+  std::unique_ptr<cuda::FusedAttention> fused_attention_;  // bf16 only
+  cuda::Scratch left_, right_;                             // of a product, or of attention
+  cuda::Scratch sums_;                                     // partial sums
+};
+
+}  // namespace archipelago::kernels

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "kernels/cuda/check.h"
+
+// How the .cu files start their kernels: not with <<< >>>, so that the same files also compile as
+// plain C++ against the emulation of tests/support/cuda. For its sake shared memory is always that
+// of the launch, taken with shared_memory().
+
+namespace archipelago::kernels::cuda {
+
+constexpr int kWarp = 32;
+
+// Blocks that cover `count` items, `each` a block.
+inline unsigned int blocks_for(std::int64_t count, std::int64_t each) {
+  return static_cast<unsigned int>((count + each - 1) / each);
+}
+
+// Grids have at most 2^31 - 1 blocks along x and 65535 along y; kernels that take more rows than
+// that loop.
+template <typename... Parameters, typename... Arguments>
+void launch(cudaStream_t stream, const char* name, void (*kernel)(Parameters...), dim3 grid,
+            dim3 block, std::size_t shared_bytes, Arguments&&... arguments) {
+  if (grid.x == 0 || grid.y == 0) return;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), name);
+}
+
+}  // namespace archipelago::kernels::cuda

@@ -1,0 +1,62 @@
+#include "kernels/mover.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace archipelago::kernels {
+namespace {
+
+std::int64_t total(std::span<const Part> ranges) {
+  std::int64_t size = 0;
+  for (const Part& range : ranges) size += range.size;
+  return size;
+}
+
+std::shared_ptr<HostArray> make_plain(std::int64_t count) {
+  return std::make_shared<HostArray>(new float[static_cast<std::size_t>(count)], count,
+                                     [](float* memory) { delete[] memory; });
+}
+
+class HostMover final : public Mover {
+ public:
+  void take(const float* flat, std::span<const Part> ranges) override {
+    taken_ = pool_.take(total(ranges));
+    auto out = taken_->values().begin();
+    for (const Part& range : ranges) out = std::copy_n(flat + range.offset, range.size, out);
+  }
+
+  std::shared_ptr<const HostArray> taken() override { return std::exchange(taken_, nullptr); }
+
+  void put(float* flat, std::span<const Part> ranges, std::span<const float> values) override {
+    const float* from = values.data();
+    for (const Part& range : ranges) {
+      std::copy_n(from, range.size, flat + range.offset);
+      from += range.size;
+    }
+  }
+
+ private:
+  HostArrayPool pool_{make_plain};
+  std::shared_ptr<HostArray> taken_;
+};
+
+}  // namespace
+
+std::shared_ptr<HostArray> HostArrayPool::take(std::int64_t count) {
+  const auto free = [](const auto& array) { return array.use_count() == 1; };
+  auto found = std::ranges::find_if(arrays_, free);
+  // The thread that held it has done its reading before.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (found != arrays_.end() && (*found)->capacity() < count) {
+    arrays_.erase(found);
+    found = arrays_.end();
+  }
+  if (found == arrays_.end()) found = arrays_.insert(arrays_.end(), make_(count));
+  (*found)->resize(count);
+  return *found;
+}
+
+std::unique_ptr<Mover> make_host_mover() { return std::make_unique<HostMover>(); }
+
+}  // namespace archipelago::kernels

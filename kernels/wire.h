@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+// Kernels that encode fragments for the wire and decode them, behind one interface as
+// kernels/kernels.h: kernels/cpu/ now, other devices as further implementations.
+
+namespace archipelago::kernels {
+
+// How the elements of a fragment travel. The numbers stand in messages.
+//   f32    as they are
+//   bf16   rounded to the nearest bfloat16, ties to even
+//   int8   blocks of kWireBlock: step = bf16(max |x| / 127), x as the nearest of -127 .. 127 steps
+//   e3m0   blocks of kWireBlock: scale = bf16(max |x|), x as sign and the nearest of 0 and
+//          scale * 2^-6 .. scale * 2^0 (3 exponent bits, no mantissa; Douillard et al. 2025,
+//          Streaming DiLoCo, section 2.3)
+enum class Encoding : std::int32_t { f32 = 0, bf16 = 1, int8 = 2, e3m0 = 3 };
+
+// Elements that share a scale. Widths of models are multiples of it, so that a block seldom holds
+// parts of two tensors.
+constexpr std::int64_t kWireBlock = 64;
+
+// Bytes of `count` elements: for block encodings the scale of each block (2 bytes), then the codes
+// of each block (1 or 1/2 byte an element, the last block filled up with zeros; e3m0: byte j of a
+// block holds elements j, in its low half, and j + kWireBlock / 2).
+constexpr std::int64_t encoded_size(Encoding encoding, std::int64_t count) {
+  const std::int64_t blocks = (count + kWireBlock - 1) / kWireBlock;
+  switch (encoding) {
+    case Encoding::f32:
+      return 4 * count;
+    case Encoding::bf16:
+      return 2 * count;
+    case Encoding::int8:
+      return blocks * (2 + kWireBlock);
+    case Encoding::e3m0:
+      return blocks * (2 + kWireBlock / 2);
+  }
+  return 0;
+}
+
+class WireKernels {
+ public:
+  virtual ~WireKernels() = default;
+
+  // bytes[encoded_size(count)] = x[count], where x = values - base + residual; `base` may be null
+  // (zero). `residual`: for block encodings only, else null; becomes x minus what decode() makes of
+  // the bytes (error feedback: Seide et al. 2014, section 3.2). A block with an element that is not
+  // finite decodes to none that is, and its residual is 0.
+  virtual void encode(Encoding encoding, std::byte* bytes, const float* values, const float* base,
+                      float* residual, std::int64_t count) = 0;
+
+  // values[count] = base + what `bytes` stands for; `base` may be null (zero) and may be `values`.
+  // Any bytes stand for something.
+  virtual void decode(Encoding encoding, float* values, const float* base, const std::byte* bytes,
+                      std::int64_t count) = 0;
+};
+
+// On up to `threads` >= 1 threads of this process; the bits don't depend on how many.
+std::unique_ptr<WireKernels> make_cpu_wire_kernels(int threads);
+
+}  // namespace archipelago::kernels

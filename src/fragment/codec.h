@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kernels/wire.h"
+
+namespace archipelago::fragment {
+
+using kernels::encoded_size;
+using kernels::Encoding;
+
+// The encoding that an option names: f32, bf16, int8, e3m0.
+Encoding encoding_named(std::string_view name);
+
+// Whether what an encoding loses of one message is added to the next.
+constexpr bool has_error_feedback(Encoding encoding) {
+  return encoding == Encoding::int8 || encoding == Encoding::e3m0;
+}
+
+// Fragments as bytes and back. Not thread-safe.
+class Codec {
+ public:
+  // `threads`: of this process, for large fragments.
+  explicit Codec(int threads) : kernels_(kernels::make_cpu_wire_kernels(threads)) {}
+
+  // The bytes of values - base + residual; `base` may be empty (zero), `residual` too, and is so
+  // where the encoding has no error feedback; it becomes what these bytes lack. All others have the
+  // same size.
+  std::vector<std::byte> encode(Encoding encoding, std::span<const float> values,
+                                std::span<const float> base = {},
+                                std::span<float> residual = {}) const;
+
+  // What the bytes say, `count` elements: f32 where it stands, else decoded into `scratch`. f32
+  // bytes are aligned as floats. Nothing when decode() would say false.
+  std::optional<std::span<const float>> read(Encoding encoding, std::span<const std::byte> bytes,
+                                             std::int64_t count, std::vector<float>& scratch) const;
+
+  // values = base + what the bytes say; `base` may be empty (zero). False, and nothing done, unless
+  // `bytes` has the length of so many elements: whoever sent them may be anybody.
+  [[nodiscard]] bool decode(Encoding encoding, std::span<const std::byte> bytes,
+                            std::span<const float> base, std::span<float> values) const;
+
+ private:
+  std::unique_ptr<kernels::WireKernels> kernels_;
+};
+
+}  // namespace archipelago::fragment

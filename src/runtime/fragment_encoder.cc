@@ -1,0 +1,35 @@
+#include "runtime/fragment_encoder.h"
+
+#include "core/error.h"
+
+namespace archipelago::runtime {
+
+FragmentEncoder::FragmentEncoder(const Wire& wire, int fragments, int threads)
+    : wire_(wire), codec_(threads), residuals_(static_cast<std::size_t>(fragments)) {}
+
+std::span<const std::byte> FragmentEncoder::encode(link::FragmentHeader& header,
+                                                   std::span<const float> values,
+                                                   const link::Bytes* base, link::Bytes& buffer) {
+  const std::lock_guard lock(mutex_);
+  header.encoding = static_cast<std::int32_t>(wire_.up);
+  if (!wire_.differences()) return std::as_bytes(values);
+
+  if (header.learner != learner_ || header.incarnation != incarnation_) {
+    for (auto& residual : residuals_) residual.clear();
+    learner_ = header.learner;
+    incarnation_ = header.incarnation;
+  }
+  link::Values scratch;
+  const auto origin = codec_.read(wire_.down, *base, header.elements, scratch);
+  if (!origin) throw Error(ExitCode::internal, "a fragment's base is not of the fragment");
+  std::span<float> residual;
+  if (fragment::has_error_feedback(wire_.up)) {
+    auto& kept = residuals_.at(static_cast<std::size_t>(header.fragment));
+    kept.resize(values.size());
+    residual = kept;
+  }
+  buffer = codec_.encode(wire_.up, values, *origin, residual);
+  return buffer;
+}
+
+}  // namespace archipelago::runtime

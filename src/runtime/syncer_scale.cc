@@ -1,0 +1,42 @@
+#include <algorithm>
+
+#include "core/log.h"
+#include "runtime/clock.h"
+#include "runtime/syncer_process.h"
+
+namespace archipelago::runtime {
+
+void SyncerProcess::watch_for_scale() {
+  if (!statistics_.started()) return;  // the learners that it started with come first
+  const auto learners = scaling_.take(folder_.scale());
+  if (learners) {
+    if (const auto why = why_not_scale(*learners)) {
+      scaling_.refuse(*why);
+    } else {
+      log_info(std::to_string(*learners) + " learners are wanted");
+      statistics_.set_learners(*learners, now_seconds());
+      tell(sync::ScaleRequested{*learners});
+    }
+    next_status_ = 0;
+  }
+}
+
+std::optional<std::string> SyncerProcess::why_not_scale(int learners) const {
+  const int shards = machine_.most_learners();
+  if (learners < 1 || learners > shards) {
+    return "there can be 1 to " + std::to_string(shards) +
+           " learners (as many as the data has shards), not " + std::to_string(learners);
+  }
+  if (machine_.ending()) return "the run is ending";
+  const auto islands = std::count_if(islands_.begin(), islands_.end(),
+                                     [](const IslandBook& book) { return !book.lost; });
+  const bool more_can_come = setup_.config.sync.refill && setup_.config.sync.standby == 0;
+  if (learners > islands && !more_can_come) {
+    return std::to_string(learners) + " learners need as many islands, the job has " +
+           std::to_string(islands) +
+           " and gets no more: start it with more sync.spares, or with sync.refill and no standby";
+  }
+  return std::nullopt;
+}
+
+}  // namespace archipelago::runtime

@@ -1,0 +1,256 @@
+#include <cstring>
+
+#include "core/error.h"
+#include "core/profile.h"
+#include "emulation.h"
+#include "fake_cublaslt.h"
+#include "fake_cudnn.h"
+#include "kernel_test.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/cuda_mover.h"
+#include "kernels/gpu_address.h"
+#include "nvtx3/nvToolsExt.h"
+
+// What kernels/cuda asks of CUDA's libraries, and what it does when they fail.
+
+namespace archipelago::kernels {
+namespace {
+
+using emulation::fail_next;
+
+Device device(Precision precision, bool deterministic = false) {
+  return {.kind = Device::Kind::cuda, .precision = precision, .deterministic = deterministic};
+}
+
+class LibrariesTest : public testing::Test {
+ protected:
+  LibrariesTest() {
+    emulation::take_products();
+    emulation::take_attentions();
+  }
+
+  // One product of each kind of linear map, on matrices of ones.
+  void run_linear(Kernels& kernels, std::int64_t R, std::int64_t I, std::int64_t O) {
+    const Buffer x(kernels, R * I), weight(kernels, I * O), bias(kernels, O), y(kernels, R * O),
+        pre(kernels, R * O);
+    kernels.linear_forward(y.data(), x.data(), weight.data(), bias.data(), pre.data(), R, I, O);
+    kernels.linear_gelu_forward(y.data(), pre.data(), x.data(), weight.data(), bias.data(), R, I,
+                                O);
+    kernels.linear_backward_input(x.data(), y.data(), weight.data(), R, I, O);
+    kernels.linear_backward_weight(weight.data(), bias.data(), x.data(), y.data(), R, I, O);
+  }
+};
+
+TEST_F(LibrariesTest, LinearMapsAreOneProductEach) {
+  const auto kernels = make_cuda_kernels(device(Precision::bf16));
+  run_linear(*kernels, 6, 4, 8);
+  const auto products = emulation::take_products();
+  ASSERT_EQ(products.size(), 4U);
+  for (const auto& product : products) EXPECT_EQ(product.operands, CUDA_R_16BF);
+  // By columns: weight first, then x.
+  EXPECT_EQ(products[0].rows, 8U);
+  EXPECT_EQ(products[0].columns, 6U);
+  EXPECT_EQ(products[0].inner, 4U);
+  EXPECT_EQ(products[0].epilogue, CUBLASLT_EPILOGUE_BIAS);
+  EXPECT_EQ(products[0].beta, 1) << "the residual";
+  EXPECT_EQ(products[1].epilogue, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+  EXPECT_EQ(products[1].beta, 0);
+  EXPECT_EQ(products[2].transpose_a, CUBLAS_OP_T) << "the weight";
+  EXPECT_EQ(products[2].transpose_b, CUBLAS_OP_N);
+  EXPECT_EQ(products[3].transpose_a, CUBLAS_OP_N);
+  EXPECT_EQ(products[3].transpose_b, CUBLAS_OP_T) << "x";
+  EXPECT_EQ(products[3].beta, 1) << "gradients of weights are added to";
+}
+
+TEST_F(LibrariesTest, TheGeluGoesAloneWhereItCannotBeFused) {
+  const auto kernels = make_cuda_kernels(device(Precision::f32));
+  run_linear(*kernels, 3, 4, 7);
+  EXPECT_EQ(emulation::take_products()[1].epilogue, CUBLASLT_EPILOGUE_BIAS) << "7 columns";
+  emulation::refuse_epilogue(CUBLASLT_EPILOGUE_GELU_AUX_BIAS, true);
+  run_linear(*kernels, 3, 4, 8);
+  emulation::refuse_epilogue(CUBLASLT_EPILOGUE_GELU_AUX_BIAS, false);
+  EXPECT_EQ(emulation::take_products()[1].epilogue, CUBLASLT_EPILOGUE_BIAS) << "no algorithm";
+}
+
+TEST_F(LibrariesTest, DeterministicModeAllowsNoReductionAcrossBlocksOfAnyOrder) {
+  for (const bool deterministic : {false, true}) {
+    const auto kernels = make_cuda_kernels(device(Precision::bf16, deterministic));
+    run_linear(*kernels, 2, 8, 8);
+    for (const auto& product : emulation::take_products()) {
+      EXPECT_EQ(product.reduction_schemes == 0, deterministic);
+    }
+    constexpr std::int64_t B = 1, T = 3, C = 16, NH = 2;
+    const Buffer qkv(*kernels, B * T * 3 * C), out(*kernels, B * T * C), log_sum(*kernels, NH * T);
+    kernels->attention_forward(out.data(), log_sum.data(), qkv.data(), true, B, T, C, NH);
+    kernels->attention_backward(qkv.data(), out.data(), out.data(), log_sum.data(), qkv.data(),
+                                true, B, T, C, NH);
+    const auto attentions = emulation::take_attentions();
+    ASSERT_EQ(attentions.size(), 2U);
+    EXPECT_EQ(attentions[1].deterministic, deterministic);
+    EXPECT_EQ(attentions[1].dim, (std::vector<std::int64_t>{B, NH, T, C / NH}));
+    EXPECT_EQ(attentions[1].stride, (std::vector<std::int64_t>{T * 3 * C, C / NH, 3 * C, 1}));
+  }
+}
+
+TEST_F(LibrariesTest, AttentionGoesToTheOwnKernelWhereCudnnHasNone) {
+  const auto kernels = make_cuda_kernels(device(Precision::bf16));
+  emulation::refuse_attention(true);
+  constexpr std::int64_t B = 1, T = 3, C = 16, NH = 2;
+  const Buffer qkv(*kernels, B * T * 3 * C), out(*kernels, B * T * C), log_sum(*kernels, NH * T);
+  kernels->attention_forward(out.data(), log_sum.data(), qkv.data(), true, B, T, C, NH);
+  kernels->attention_backward(qkv.data(), out.data(), out.data(), log_sum.data(), qkv.data(), true,
+                              B, T, C, NH);
+  emulation::refuse_attention(false);
+  EXPECT_TRUE(emulation::take_attentions().empty());
+  std::vector<float> logs(NH * T);
+  log_sum.copy_out(logs);
+  // Scores of zero: the log of how many keys are seen.
+  EXPECT_NEAR(logs[2], std::log(3.0F), 1e-6);
+}
+
+template <typename Act>
+std::string failure_of(const Act& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST_F(LibrariesTest, EveryFailureIsAnErrorThatSaysWhatWasBeingDone) {
+  const auto kernels = make_cuda_kernels(device(Precision::bf16));
+  const auto linear = [&] { run_linear(*kernels, 2, 8, 8); };
+  const auto attention = [&] {
+    const Buffer qkv(*kernels, 3 * 8), out(*kernels, 8), log_sum(*kernels, 1);
+    kernels->attention_forward(out.data(), log_sum.data(), qkv.data(), true, 1, 1, 8, 1);
+  };
+  const auto make = [] { make_cuda_kernels(device(Precision::bf16)); };
+  const auto allocate = [&] { Buffer(*kernels, 1000); };
+  fail_next("cudaMalloc", cudaErrorMemoryAllocation);
+  EXPECT_EQ(failure_of(allocate),
+            "the GPU failed while taking 4000 bytes of its memory: out of memory");
+  fail_next("cudaLaunchKernelEx", cudaErrorIllegalAddress);
+  EXPECT_EQ(failure_of(allocate),
+            "the GPU failed while clearing: an illegal memory access was encountered");
+  fail_next("cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED);
+  EXPECT_EQ(failure_of(linear),
+            "cuBLASLt failed while multiplying: CUBLAS_STATUS_EXECUTION_FAILED");
+  fail_next("cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_EXECUTION_FAILED);
+  EXPECT_NE(failure_of([&] { run_linear(*kernels, 2, 16, 8); }).find("choosing an algorithm"),
+            std::string::npos);
+  emulation::refuse_epilogue(CUBLASLT_EPILOGUE_BIAS, true);
+  EXPECT_NE(failure_of([&] { run_linear(*kernels, 3, 16, 8); }).find("no algorithm for [3, 16]"),
+            std::string::npos);
+  emulation::refuse_epilogue(CUBLASLT_EPILOGUE_BIAS, false);
+  fail_next("execute", 1);
+  EXPECT_EQ(failure_of(attention), "cuDNN failed while running attention: execution failed");
+  fail_next("cudnnCreate", CUDNN_STATUS_NOT_INITIALIZED);
+  EXPECT_EQ(failure_of(make), "cuDNN failed while starting: CUDNN_STATUS_NOT_INITIALIZED");
+  fail_next("cudaEventQuery", cudaErrorIllegalAddress);
+  EXPECT_NE(failure_of([] { static_cast<void>(cuda::Event().reached()); }).find("illegal"),
+            std::string::npos);
+}
+
+TEST(Devices, SayWhyThereAreNone) {
+  EXPECT_EQ(cuda_devices(), 1);
+  EXPECT_EQ(why_no_cuda(), "");
+  EXPECT_EQ(gpu_address(0), "0000:01:00.0");
+  EXPECT_NE(failure_of([] {
+              make_kernels({.kind = Device::Kind::cuda, .index = 1});
+            }).find("GPU 1 is asked for, and this process sees 1"),
+            std::string::npos);
+  emulation::set_devices(0, cudaErrorInsufficientDriver);
+  EXPECT_EQ(why_no_cuda(), "CUDA driver version is insufficient for CUDA runtime version");
+  EXPECT_EQ(failure_of([] { make_kernels({.kind = Device::Kind::cuda}); }),
+            "device cuda cannot be used here: CUDA driver version is insufficient for CUDA runtime "
+            "version; use --device cpu or auto");
+  emulation::set_devices(0, cudaSuccess);
+  EXPECT_EQ(why_no_cuda(), "no GPU is visible");
+  emulation::set_devices(1, cudaSuccess);
+}
+
+TEST(Profiling, ShowsItsRangesToNvidiasProfilers) {
+  make_cuda_kernels(device(Precision::f32));
+  start_profiling();
+  nvtx_ranges.clear();
+  { const ProfileRange range("a step"); }
+  EXPECT_EQ(nvtx_ranges, (std::vector<std::string>{"a step", "end"}));
+}
+
+TEST(Staging, WrapsAroundAfterWaiting) {
+  const auto kernels = make_cuda_kernels(device(Precision::f32));
+  // Together more than the ring holds; one alone is too.
+  for (const std::int64_t count : {700'000, 700'001, 1'100'000}) {
+    const Buffer buffer(*kernels, count);
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000);
+    auto given = values;
+    buffer.copy_in(given);
+    given.assign(given.size(), -1.0F);
+    std::vector<float> now(values.size());
+    buffer.copy_out(now);
+    EXPECT_EQ(now, values);
+  }
+}
+
+class MoverTest : public testing::TestWithParam<bool> {
+ protected:
+  std::unique_ptr<Kernels> kernels_ =
+      GetParam() ? make_cuda_kernels(device(Precision::f32)) : make_cpu_kernels(1);
+};
+INSTANTIATE_TEST_SUITE_P(Devices, MoverTest, testing::Bool());
+
+TEST_P(MoverTest, TakesRangesAsTheyAreNow) {
+  const auto mover = kernels_->make_mover();
+  const Buffer flat(*kernels_, 6);
+  EXPECT_EQ(mover->taken(), nullptr);
+  for (const float first : {10.0F, 20.0F}) {
+    flat.copy_in(std::vector<float>{first, first + 1, first + 2, first + 3, first + 4, first + 5});
+    mover->take(flat.data(), std::vector<Part>{{4, 2}, {0, 1}, {2, 1}});
+    kernels_->clear(flat.data(), 6);
+    std::shared_ptr<const HostArray> taken;
+    while ((taken = mover->taken()) == nullptr) {
+    }
+    const std::vector<float> values(taken->values().begin(), taken->values().end());
+    EXPECT_EQ(values, (std::vector<float>{first + 4, first + 5, first, first + 2}));
+    EXPECT_EQ(mover->taken(), nullptr);
+  }
+}
+
+TEST_P(MoverTest, HandsOutMemoryThatNobodyElseHolds) {
+  const auto mover = kernels_->make_mover();
+  const Buffer flat(*kernels_, 2);
+  const auto take = [&](float value, std::int64_t size) {
+    flat.copy_in(std::vector<float>(2, value));
+    mover->take(flat.data(), std::vector<Part>{{0, size}});
+    std::shared_ptr<const HostArray> taken;
+    while ((taken = mover->taken()) == nullptr) {
+    }
+    return taken;
+  };
+  auto first = take(1, 1);
+  const auto second = take(2, 1);
+  EXPECT_EQ(first->values()[0], 1);
+  EXPECT_EQ(second->values()[0], 2);
+  first.reset();
+  const auto third = take(3, 2);  // larger than what is free
+  EXPECT_EQ(third->values()[1], 3);
+  EXPECT_EQ(second->values()[0], 2);
+}
+
+TEST_P(MoverTest, PutsRangesOneAfterTheOther) {
+  const auto mover = kernels_->make_mover();
+  const Buffer flat(*kernels_, 6);
+  flat.copy_in(std::vector<float>{0, 1, 2, 3, 4, 5});
+  std::vector<float> values = {70, 80, 90};
+  mover->put(flat.data(), std::vector<Part>{{3, 2}, {0, 1}}, values);
+  values.assign(3, -1);
+  mover->put(flat.data(), std::vector<Part>{{5, 1}}, std::vector<float>{60});
+  std::vector<float> now(6);
+  flat.copy_out(now);
+  EXPECT_EQ(now, (std::vector<float>{90, 1, 2, 70, 80, 60}));
+}
+
+}  // namespace
+}  // namespace archipelago::kernels

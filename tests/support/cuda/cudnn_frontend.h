@@ -1,0 +1,117 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cuda_runtime.h"
+
+// The part of cuDNN and its frontend that kernels/cuda uses; fake_cudnn.h says what it checks.
+
+// NOLINTBEGIN: cuDNN's names
+enum cudnnStatus_t { CUDNN_STATUS_SUCCESS = 0, CUDNN_STATUS_NOT_INITIALIZED = 1001 };
+struct FakeDnnHandle;
+using cudnnHandle_t = FakeDnnHandle*;
+const char* cudnnGetErrorString(cudnnStatus_t status);
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle);
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream);
+
+namespace cudnn_frontend {
+
+enum class DataType_t { NOT_SET, FLOAT, BFLOAT16 };
+enum class HeurMode_t { A, B, FALLBACK };
+
+struct error_t {
+  std::string message;
+  bool is_good() const { return message.empty(); }
+  bool is_bad() const { return !is_good(); }
+  std::string get_message() { return message; }  // not const there either
+};
+
+namespace graph {
+
+struct Tensor_attributes {
+  std::int64_t uid = 0;
+  std::vector<std::int64_t> dim, stride;
+  DataType_t type = DataType_t::NOT_SET;
+  bool output = false;
+
+  Tensor_attributes& set_uid(std::int64_t value) { return uid = value, *this; }
+  Tensor_attributes& set_dim(const std::vector<std::int64_t>& value) { return dim = value, *this; }
+  Tensor_attributes& set_stride(const std::vector<std::int64_t>& value) {
+    return stride = value, *this;
+  }
+  Tensor_attributes& set_data_type(DataType_t value) { return type = value, *this; }
+  Tensor_attributes& set_output(bool value) { return output = value, *this; }
+};
+
+struct SDPA_attributes {
+  bool statistics = false;
+  float scale = 0;
+  bool causal = false;
+
+  SDPA_attributes& set_name(const std::string&) { return *this; }
+  SDPA_attributes& set_generate_stats(bool value) { return statistics = value, *this; }
+  SDPA_attributes& set_attn_scale(float value) { return scale = value, *this; }
+  SDPA_attributes& set_causal_mask(bool value) { return causal = value, *this; }
+};
+
+struct SDPA_backward_attributes {
+  float scale = 0;
+  bool causal = false;
+  bool deterministic = false;
+
+  SDPA_backward_attributes& set_name(const std::string&) { return *this; }
+  SDPA_backward_attributes& set_attn_scale(float value) { return scale = value, *this; }
+  SDPA_backward_attributes& set_causal_mask(bool value) { return causal = value, *this; }
+  SDPA_backward_attributes& set_deterministic_algorithm(bool value) {
+    return deterministic = value, *this;
+  }
+};
+
+class Graph {
+ public:
+  using Tensor = std::shared_ptr<Tensor_attributes>;
+
+  Graph& set_io_data_type(DataType_t type) { return io_ = type, *this; }
+  Graph& set_intermediate_data_type(DataType_t type) { return intermediate_ = type, *this; }
+  Graph& set_compute_data_type(DataType_t type) { return compute_ = type, *this; }
+  Tensor tensor(const Tensor_attributes& attributes);
+  std::array<Tensor, 2> sdpa(Tensor q, Tensor k, Tensor v, SDPA_attributes attributes);
+  std::array<Tensor, 3> sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor d_o,
+                                      Tensor statistics, SDPA_backward_attributes attributes);
+  error_t build(const cudnnHandle_t& handle, const std::vector<HeurMode_t>& modes);
+  std::int64_t get_workspace_size() const { return kWorkspace; }
+  error_t execute(cudnnHandle_t handle, std::unordered_map<std::int64_t, void*>& memory,
+                  void* workspace);
+
+ private:
+  static constexpr std::int64_t kWorkspace = 4096;
+
+  struct Attention {
+    Tensor q, k, v, o, statistics;
+    Tensor d_o, d_q, d_k, d_v;  // backward only
+    float scale;
+    bool causal;
+    bool is_backward() const { return d_o != nullptr; }
+  };
+  std::string problem() const;
+  static void compute(const Attention& attention,
+                      const std::unordered_map<std::int64_t, void*>& memory);
+
+  DataType_t io_ = DataType_t::NOT_SET;
+  DataType_t intermediate_ = DataType_t::NOT_SET;
+  DataType_t compute_ = DataType_t::NOT_SET;
+  std::vector<Tensor> tensors_;
+  Attention attention_;
+  bool deterministic_ = false;
+  bool built_ = false;
+};
+
+}  // namespace graph
+}  // namespace cudnn_frontend
+// NOLINTEND

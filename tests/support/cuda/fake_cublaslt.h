@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cublasLt.h"
+
+// A cuBLASLt on the processor that computes what it is told from layouts, leading dimensions,
+// transposes, epilogues and pointers alone, in double, and throws emulation::Misuse where the
+// documentation of the real one forbids the call: sizes that do not fit together, operands whose
+// address the chosen algorithm was not promised, an auxiliary matrix or workspace out of line,
+// memory outside the device's.
+
+namespace archipelago::emulation {
+
+// One product as it was asked for, sizes by columns.
+struct RecordedProduct {
+  std::uint64_t rows, columns, inner;
+  cublasOperation_t transpose_a, transpose_b;
+  cudaDataType operands;
+  cublasLtEpilogue_t epilogue;
+  float beta;
+  std::uint32_t reduction_schemes;  // that the algorithm may use
+};
+
+// Those since the last call.
+std::vector<RecordedProduct> take_products();
+
+// As on a GPU for which there is none: no algorithm for products with this epilogue from now on.
+void refuse_epilogue(cublasLtEpilogue_t epilogue, bool refused);
+
+}  // namespace archipelago::emulation

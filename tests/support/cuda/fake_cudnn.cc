@@ -1,0 +1,255 @@
+#include "fake_cudnn.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "cuda_bf16.h"
+#include "emulation.h"
+
+using archipelago::emulation::DeviceAccess;
+using archipelago::emulation::Misuse;
+using archipelago::emulation::RecordedAttention;
+
+struct FakeDnnHandle {
+  cudaStream_t stream = nullptr;
+};
+
+namespace {
+
+struct State {
+  std::vector<RecordedAttention> attentions;
+  bool refused = false;
+};
+
+State& state() {
+  static State state;
+  return state;
+}
+
+cudnnStatus_t failure(const char* function) {
+  return static_cast<cudnnStatus_t>(archipelago::emulation::take_failure(function));
+}
+
+}  // namespace
+
+std::vector<RecordedAttention> archipelago::emulation::take_attentions() {
+  return std::exchange(state().attentions, {});
+}
+
+void archipelago::emulation::refuse_attention(bool refused) { state().refused = refused; }
+
+const char* cudnnGetErrorString(cudnnStatus_t) { return "CUDNN_STATUS_NOT_INITIALIZED"; }
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  const cudnnStatus_t status = failure("cudnnCreate");
+  if (status == CUDNN_STATUS_SUCCESS) *handle = new FakeDnnHandle();
+  return status;
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  delete handle;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+namespace cudnn_frontend::graph {
+namespace {
+
+using Tensor = Graph::Tensor;
+
+// A tensor where it lies, in double.
+class View {
+ public:
+  View(const Tensor& tensor, const std::unordered_map<std::int64_t, void*>& memory)
+      : tensor_(*tensor), memory_(memory.at(tensor->uid)) {}
+
+  double get(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t d) const {
+    const std::int64_t at = index(b, h, t, d);
+    if (tensor_.type == DataType_t::FLOAT) {
+      return static_cast<double>(static_cast<const float*>(memory_)[at]);
+    }
+    return static_cast<double>(__bfloat162float(static_cast<const __nv_bfloat16*>(memory_)[at]));
+  }
+  void set(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t d, double value) const {
+    const std::int64_t at = index(b, h, t, d);
+    if (tensor_.type == DataType_t::FLOAT) {
+      static_cast<float*>(memory_)[at] = static_cast<float>(value);
+    } else {
+      static_cast<__nv_bfloat16*>(memory_)[at] = __float2bfloat16(static_cast<float>(value));
+    }
+  }
+
+ private:
+  std::int64_t index(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t d) const {
+    const auto& s = tensor_.stride;
+    return b * s[0] + h * s[1] + t * s[2] + d * s[3];
+  }
+
+  const Tensor_attributes& tensor_;
+  void* memory_;
+};
+
+std::size_t bytes_of(const Tensor_attributes& tensor) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < 4; ++i) last += (tensor.dim[i] - 1) * tensor.stride[i];
+  return static_cast<std::size_t>(last + 1) * (tensor.type == DataType_t::FLOAT ? 4 : 2);
+}
+
+}  // namespace
+
+Tensor Graph::tensor(const Tensor_attributes& attributes) {
+  tensors_.push_back(std::make_shared<Tensor_attributes>(attributes));
+  return tensors_.back();
+}
+
+std::array<Tensor, 2> Graph::sdpa(Tensor q, Tensor k, Tensor v, SDPA_attributes attributes) {
+  if (!attributes.statistics) throw Misuse("attention without the statistics that backward needs");
+  attention_ = {q,  k,  v,  tensor({}),       tensor({}),       {},
+                {}, {}, {}, attributes.scale, attributes.causal};
+  return {attention_.o, attention_.statistics};
+}
+
+std::array<Tensor, 3> Graph::sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor d_o,
+                                           Tensor statistics, SDPA_backward_attributes attributes) {
+  attention_ = {q,
+                k,
+                v,
+                o,
+                statistics,
+                d_o,
+                tensor({}),
+                tensor({}),
+                tensor({}),
+                attributes.scale,
+                attributes.causal};
+  deterministic_ = attributes.deterministic;
+  return {attention_.d_q, attention_.d_k, attention_.d_v};
+}
+
+// Empty, or why there can be no plan.
+std::string Graph::problem() const {
+  if (state().refused) return "no plan on this GPU";
+  if (compute_ != DataType_t::FLOAT || intermediate_ != DataType_t::FLOAT) return "sums not f32";
+  std::set<std::int64_t> uids;
+  const auto& shape = attention_.q->dim;
+  for (const Tensor& tensor : tensors_) {
+    if (tensor->dim.size() != 4 || tensor->stride.size() != 4) return "a tensor without a shape";
+    if (!uids.insert(tensor->uid).second) return "two tensors of one number";
+    const bool statistics = tensor == attention_.statistics;
+    auto expected = shape;
+    if (statistics) expected[3] = 1;
+    if (tensor->dim != expected) return "a tensor of another shape";
+    if (statistics != (tensor->type == DataType_t::FLOAT)) return "a tensor of another type";
+    if (!statistics && tensor->stride[3] != 1) return "a head that is not contiguous";
+  }
+  const std::vector<Tensor> outputs =
+      attention_.is_backward() ? std::vector{attention_.d_q, attention_.d_k, attention_.d_v}
+                               : std::vector{attention_.o, attention_.statistics};
+  for (const Tensor& tensor : outputs) {
+    if (!tensor->output) return "a result that is not an output";
+  }
+  if (shape[3] % 8 != 0 || shape[3] > 128) return "a head of that width";
+  return {};
+}
+
+error_t Graph::build(const cudnnHandle_t& handle, const std::vector<HeurMode_t>& modes) {
+  if (handle == nullptr || modes.empty()) throw Misuse("a graph is built for no device");
+  for (const Tensor& tensor : tensors_) {
+    if (tensor->type == DataType_t::NOT_SET) tensor->type = io_;
+  }
+  const error_t error{problem()};
+  built_ = error.is_good();
+  return error;
+}
+
+error_t Graph::execute(cudnnHandle_t handle, std::unordered_map<std::int64_t, void*>& memory,
+                       void* workspace) {
+  if (failure("execute") != CUDNN_STATUS_SUCCESS) return {"execution failed"};
+  if (!built_) throw Misuse("a graph without a plan is run");
+  archipelago::emulation::require_device(workspace, kWorkspace, "cuDNN's workspace");
+  if (memory.size() != tensors_.size()) throw Misuse("cuDNN: memory for other tensors");
+  for (const Tensor& tensor : tensors_) {
+    archipelago::emulation::require_device(memory.at(tensor->uid), bytes_of(*tensor),
+                                           "cuDNN: a tensor");
+    if (reinterpret_cast<std::uintptr_t>(memory.at(tensor->uid)) % 16 != 0) {
+      throw Misuse("cuDNN: a tensor that is not aligned to 16 bytes");
+    }
+  }
+  state().attentions.push_back({attention_.is_backward(), deterministic_, attention_.causal,
+                                attention_.q->dim, attention_.q->stride});
+  archipelago::emulation::enqueue(handle->stream, [attention = attention_, memory] {
+    const DeviceAccess access;
+    compute(attention, memory);
+  });
+  return {};
+}
+
+void Graph::compute(const Attention& a, const std::unordered_map<std::int64_t, void*>& memory) {
+  const std::int64_t T = a.q->dim[2];
+  const std::int64_t D = a.q->dim[3];
+  const View q(a.q, memory), k(a.k, memory), v(a.v, memory), o(a.o, memory);
+  const View statistics(a.statistics, memory);
+  const auto score = [&](std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s) {
+    double sum = 0;
+    for (std::int64_t d = 0; d < D; ++d) sum += q.get(b, h, t, d) * k.get(b, h, s, d);
+    return sum * static_cast<double>(a.scale);
+  };
+  const auto forward_query = [&](std::int64_t b, std::int64_t h, std::int64_t t) {
+    const std::int64_t keys = a.causal ? t + 1 : T;
+    std::vector<double> scores;
+    for (std::int64_t s = 0; s < keys; ++s) scores.push_back(score(b, h, t, s));
+    const double largest = *std::ranges::max_element(scores);
+    double total = 0;
+    for (const double value : scores) total += std::exp(value - largest);
+    for (std::int64_t d = 0; d < D; ++d) {
+      double sum = 0;
+      for (std::int64_t s = 0; s < keys; ++s) {
+        sum += std::exp(scores[static_cast<std::size_t>(s)] - largest) / total * v.get(b, h, s, d);
+      }
+      o.set(b, h, t, d, sum);
+    }
+    statistics.set(b, h, t, 0, largest + std::log(total));
+  };
+  const auto backward_head = [&](std::int64_t b, std::int64_t h) {
+    const View d_o(a.d_o, memory), d_q(a.d_q, memory), d_k(a.d_k, memory), d_v(a.d_v, memory);
+    std::vector<double> q_sums(static_cast<std::size_t>(T * D)), k_sums(q_sums), v_sums(q_sums);
+    for (std::int64_t t = 0; t < T; ++t) {
+      double delta = 0;
+      for (std::int64_t d = 0; d < D; ++d) delta += d_o.get(b, h, t, d) * o.get(b, h, t, d);
+      for (std::int64_t s = 0; s < (a.causal ? t + 1 : T); ++s) {
+        const double weight = std::exp(score(b, h, t, s) - statistics.get(b, h, t, 0));
+        double d_weight = 0;
+        for (std::int64_t d = 0; d < D; ++d) d_weight += d_o.get(b, h, t, d) * v.get(b, h, s, d);
+        const double d_score = weight * (d_weight - delta) * static_cast<double>(a.scale);
+        for (std::int64_t d = 0; d < D; ++d) {
+          q_sums[static_cast<std::size_t>(t * D + d)] += d_score * k.get(b, h, s, d);
+          k_sums[static_cast<std::size_t>(s * D + d)] += d_score * q.get(b, h, t, d);
+          v_sums[static_cast<std::size_t>(s * D + d)] += weight * d_o.get(b, h, t, d);
+        }
+      }
+    }
+    for (std::int64_t i = 0; i < T * D; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      d_q.set(b, h, i / D, i % D, q_sums[at]);
+      d_k.set(b, h, i / D, i % D, k_sums[at]);
+      d_v.set(b, h, i / D, i % D, v_sums[at]);
+    }
+  };
+  for (std::int64_t b = 0; b < a.q->dim[0]; ++b) {
+    for (std::int64_t h = 0; h < a.q->dim[1]; ++h) {
+      if (a.is_backward()) {
+        backward_head(b, h);
+      } else {
+        for (std::int64_t t = 0; t < T; ++t) forward_query(b, h, t);
+      }
+    }
+  }
+}
+
+}  // namespace cudnn_frontend::graph
