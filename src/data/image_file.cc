@@ -5,8 +5,7 @@
 #include <span>
 
 #include "core/checksum.h"
-#include "core/error.h"
-#include "core/file.h"
+#include "data/data_file.h"
 #include "hdf5/attribute.h"
 #include "hdf5/dataset.h"
 #include "hdf5/file.h"
@@ -14,6 +13,8 @@
 namespace archipelago::data {
 namespace {
 
+constexpr FileKind kKind{"image file", "archipelago prepare images", "images", kImageFormat,
+                         kImageFormatVersion};
 constexpr std::int64_t kMostClasses = 65536;
 constexpr std::int64_t kMostChannels = 1024;
 
@@ -65,13 +66,7 @@ void read_normalization(hid_t file, ImageFile& images) {
   }
 }
 
-ImageFile read_checked(hid_t file) {
-  if (!hdf5::has_attribute(file, "format") ||
-      hdf5::read_fixed_text(file, "format") != kImageFormat) {
-    refuse("it is no image file of `archipelago prepare images`");
-  }
-  const std::string version = hdf5::read_fixed_text(file, "format_version");
-  if (!version.starts_with("1.")) refuse("its format version " + version + " is not known here");
+ImageFile read_images(hid_t file) {
   ImageFile images;
   images.classes = hdf5::read_number<std::int64_t>(file, "classes");
   if (images.classes < 1 || images.classes > kMostClasses) {
@@ -82,10 +77,6 @@ ImageFile read_checked(hid_t file) {
   read_normalization(file, images);
   images.source = hdf5::read_fixed_text(file, "source");
   images.licence = hdf5::read_fixed_text(file, "licence");
-  if (hdf5::has_attribute(file, "digest") &&
-      hdf5::read_fixed_text(file, "digest") != to_hex(digest_images(images))) {
-    refuse("its images do not match its attribute digest");
-  }
   return images;
 }
 
@@ -105,38 +96,27 @@ std::uint64_t digest_images(const ImageFile& images) {
 }
 
 void write_image_file(const std::filesystem::path& path, const ImageFile& images) {
-  const hdf5::LibraryLock lock;
-  constexpr std::size_t kDatasets = 16;
   const std::size_t data_bytes =
       images.train.pixels.size() + images.validation.pixels.size() +
       (images.train.labels.size() + images.validation.labels.size()) * sizeof(std::uint16_t);
-  MappedFile output(path, hdf5::image_capacity(data_bytes, kDatasets));
-  hdf5::ImageFile image(output);
-  const hid_t file = image.id();
-  hdf5::write_fixed_text(file, "format", kImageFormat);
-  hdf5::write_fixed_text(file, "format_version", kImageFormatVersion);
-  hdf5::write_fixed_text(file, "source", images.source);
-  hdf5::write_fixed_text(file, "licence", images.licence);
-  hdf5::write_number<std::int64_t>(file, "classes", images.classes);
-  write_split(file, "train", images, images.train);
-  write_split(file, "validation", images, images.validation);
-  hdf5::write_dataset<float>(file, "mean", images.mean);
-  hdf5::write_dataset<float>(file, "deviation", images.deviation);
-  hdf5::write_fixed_text(file, "digest", to_hex(digest_images(images)));
-  output.commit(std::move(image).finish(), Durability::flushed);
+  write_data_file(path, kKind, data_bytes, digest_images(images), [&](hid_t file) {
+    hdf5::write_fixed_text(file, "source", images.source);
+    hdf5::write_fixed_text(file, "licence", images.licence);
+    hdf5::write_number<std::int64_t>(file, "classes", images.classes);
+    write_split(file, "train", images, images.train);
+    write_split(file, "validation", images, images.validation);
+    hdf5::write_dataset<float>(file, "mean", images.mean);
+    hdf5::write_dataset<float>(file, "deviation", images.deviation);
+  });
 }
 
 ImageFile read_image_file(const std::filesystem::path& path) {
-  const hdf5::LibraryLock lock;
-  try {
-    if (!std::filesystem::exists(path)) refuse("there is no such file");
-    const hdf5::File file = hdf5::open_file(path);
-    return read_checked(file.get());
-  } catch (const hdf5::Failure& failure) {
-    throw Error(ExitCode::bad_data, "cannot use image file " + path.string() + ": " +
-                                        failure.what() +
-                                        "; make one with `archipelago prepare images`");
-  }
+  ImageFile images;
+  read_data_file(path, kKind, [&](hid_t file) {
+    images = read_images(file);
+    return digest_images(images);
+  });
+  return images;
 }
 
 }  // namespace archipelago::data

@@ -4,14 +4,16 @@
 #include <stdexcept>
 
 #include "core/checksum.h"
-#include "core/error.h"
-#include "core/file.h"
+#include "data/data_file.h"
 #include "hdf5/attribute.h"
 #include "hdf5/dataset.h"
 #include "hdf5/file.h"
 
 namespace archipelago::data {
 namespace {
+
+constexpr FileKind kKind{"token file", "archipelago prepare text", "tokens", kTokenFormat,
+                         kTokenFormatVersion};
 
 [[noreturn]] void refuse(const std::string& why) { throw hdf5::Failure(why); }
 
@@ -59,17 +61,7 @@ void read_merges(hid_t file, TokenFile& tokens) {
   }
 }
 
-void require_format(hid_t file) {
-  if (!hdf5::has_attribute(file, "format") ||
-      hdf5::read_fixed_text(file, "format") != kTokenFormat) {
-    refuse("it is no token file of `archipelago prepare text`");
-  }
-  const std::string version = hdf5::read_fixed_text(file, "format_version");
-  if (!version.starts_with("1.")) refuse("its format version " + version + " is not known here");
-}
-
-TokenFile read_checked(hid_t file) {
-  require_format(file);
+TokenFile read_tokens(hid_t file) {
   TokenFile tokens;
   tokens.vocabulary = hdf5::read_number<std::int64_t>(file, "vocabulary");
   if (tokens.vocabulary < 1 || tokens.vocabulary > kLargestVocabulary) {
@@ -81,12 +73,11 @@ TokenFile read_checked(hid_t file) {
   tokens.provenance = {.source = hdf5::read_fixed_text(file, "source"),
                        .licence = hdf5::read_fixed_text(file, "licence"),
                        .text_digest = hdf5::read_fixed_text(file, "text_digest")};
-  const std::uint64_t digest = digest_tokens(tokens.vocabulary, tokens.train, tokens.validation);
-  if (hdf5::has_attribute(file, "digest") &&
-      hdf5::read_fixed_text(file, "digest") != to_hex(digest)) {
-    refuse("its tokens do not match its attribute digest");
-  }
   return tokens;
+}
+
+std::uint64_t digest_of(const TokenFile& tokens) {
+  return digest_tokens(tokens.vocabulary, tokens.train, tokens.validation);
 }
 
 }  // namespace
@@ -99,40 +90,28 @@ std::uint64_t digest_tokens(std::int64_t vocabulary, std::span<const std::uint16
 }
 
 void write_token_file(const std::filesystem::path& path, const TokenFile& tokens) {
-  const hdf5::LibraryLock lock;
-  constexpr std::size_t kDatasets = 16;
   const std::size_t data_bytes =
       (tokens.train.size() + tokens.validation.size()) * sizeof(std::uint16_t) +
       tokens.merges.size() * sizeof(tokens.merges[0]);
-  MappedFile output(path, hdf5::image_capacity(data_bytes, kDatasets));
-  hdf5::ImageFile image(output);
-  const hid_t file = image.id();
-  hdf5::write_fixed_text(file, "format", kTokenFormat);
-  hdf5::write_fixed_text(file, "format_version", kTokenFormatVersion);
-  hdf5::write_fixed_text(file, "source", tokens.provenance.source);
-  hdf5::write_fixed_text(file, "licence", tokens.provenance.licence);
-  hdf5::write_fixed_text(file, "text_digest", tokens.provenance.text_digest);
-  hdf5::write_fixed_text(file, "tokenizer", tokens.merges.empty() ? "bytes" : "byte-level BPE");
-  hdf5::write_number<std::int64_t>(file, "vocabulary", tokens.vocabulary);
-  write_split(file, "train", tokens.train, tokens.train_bytes);
-  write_split(file, "validation", tokens.validation, tokens.validation_bytes);
-  write_merges(file, tokens);
-  hdf5::write_fixed_text(file, "digest",
-                         to_hex(digest_tokens(tokens.vocabulary, tokens.train, tokens.validation)));
-  output.commit(std::move(image).finish(), Durability::flushed);
+  write_data_file(path, kKind, data_bytes, digest_of(tokens), [&](hid_t file) {
+    hdf5::write_fixed_text(file, "source", tokens.provenance.source);
+    hdf5::write_fixed_text(file, "licence", tokens.provenance.licence);
+    hdf5::write_fixed_text(file, "text_digest", tokens.provenance.text_digest);
+    hdf5::write_fixed_text(file, "tokenizer", tokens.merges.empty() ? "bytes" : "byte-level BPE");
+    hdf5::write_number<std::int64_t>(file, "vocabulary", tokens.vocabulary);
+    write_split(file, "train", tokens.train, tokens.train_bytes);
+    write_split(file, "validation", tokens.validation, tokens.validation_bytes);
+    write_merges(file, tokens);
+  });
 }
 
 TokenFile read_token_file(const std::filesystem::path& path) {
-  const hdf5::LibraryLock lock;
-  try {
-    if (!std::filesystem::exists(path)) refuse("there is no such file");
-    const hdf5::File file = hdf5::open_file(path);
-    return read_checked(file.get());
-  } catch (const hdf5::Failure& failure) {
-    throw Error(ExitCode::bad_data, "cannot use token file " + path.string() + ": " +
-                                        failure.what() +
-                                        "; make one with `archipelago prepare text`");
-  }
+  TokenFile tokens;
+  read_data_file(path, kKind, [&](hid_t file) {
+    tokens = read_tokens(file);
+    return digest_of(tokens);
+  });
+  return tokens;
 }
 
 }  // namespace archipelago::data

@@ -27,10 +27,7 @@ GptPlan::GptPlan(const config::Model& config, ExpertExchange* exchange)
 
 Gpt::Gpt(const config::Model& config, std::int64_t max_batch,
          std::shared_ptr<kernels::Kernels> kernels, ExpertExchange* exchange)
-    : config_(config),
-      kernels_(std::move(kernels)),
-      parts_(config, exchange),
-      storage_(*kernels_, parts_.plan, max_batch * config.context),
+    : Network(config, std::move(kernels), max_batch * config.context, exchange),
       head_rows_(head_rows(config.vocabulary, storage_.rows(), kernels_->logits_at_once())),
       logits_(*kernels_, head_rows_ * config.vocabulary),
       losses_(*kernels_, storage_.rows()),

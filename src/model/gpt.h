@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "model/network.h"
 #include "model/trunk.h"
 
 namespace archipelago::model {
@@ -18,15 +19,11 @@ struct GptPlan {
 
 // GPT-2 (Radford et al. 2019): token and position embeddings, pre-norm blocks, a head that shares
 // the token table.
-class Gpt final : public Model {
+class Gpt final : public Network<GptPlan> {
  public:
   Gpt(const config::Model& config, std::int64_t max_batch,
       std::shared_ptr<kernels::Kernels> kernels, ExpertExchange* exchange);
 
-  std::span<const TensorInfo> tensors() const override { return parts_.plan.tensors(); }
-  kernels::Kernels& kernels() override { return *kernels_; }
-  std::span<float> parameters() override { return storage_.parameters(); }
-  std::span<float> gradients() override { return storage_.gradients(); }
   void initialize(std::uint64_t seed) override;
   float forward_backward(const Batch& batch) override;
   float loss(const Batch& batch) override;
@@ -46,10 +43,6 @@ class Gpt final : public Model {
   float mean_loss(const Batch& batch);
   std::int64_t rows(const Batch& batch) const { return batch.batch * config_.context; }
 
-  config::Model config_;
-  std::shared_ptr<kernels::Kernels> kernels_;
-  GptPlan parts_;
-  Storage storage_;
   std::int64_t head_rows_;
   kernels::Buffer logits_;
   kernels::Buffer losses_;

@@ -14,11 +14,8 @@ LinearPlan::LinearPlan(const config::Model& config)
 
 Linear::Linear(const config::Model& config, std::int64_t max_batch,
                std::shared_ptr<kernels::Kernels> kernels)
-    : config_(config),
+    : Network(config, std::move(kernels), max_batch),
       max_batch_(max_batch),
-      kernels_(std::move(kernels)),
-      parts_(config),
-      storage_(*kernels_, parts_.plan, max_batch),
       logits_(*kernels_, max_batch * config.vocabulary),
       losses_(*kernels_, max_batch),
       images_(*kernels_, max_batch * image_numbers(config)),

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
-#include "model/storage.h"
+#include "model/network.h"
 
 namespace archipelago::model {
 
@@ -15,15 +16,11 @@ struct LinearPlan {
 };
 
 // Softmax regression on the pixels: what every other image model has to beat.
-class Linear final : public Model {
+class Linear final : public Network<LinearPlan> {
  public:
   Linear(const config::Model& config, std::int64_t max_batch,
          std::shared_ptr<kernels::Kernels> kernels);
 
-  std::span<const TensorInfo> tensors() const override { return parts_.plan.tensors(); }
-  kernels::Kernels& kernels() override { return *kernels_; }
-  std::span<float> parameters() override { return storage_.parameters(); }
-  std::span<float> gradients() override { return storage_.gradients(); }
   void initialize(std::uint64_t seed) override;
   float forward_backward(const Batch& batch) override;
   float loss(const Batch& batch) override;
@@ -38,11 +35,7 @@ class Linear final : public Model {
   // Mean loss; with `gradients` the logits become theirs.
   float forward(const Batch& batch, bool gradients);
 
-  config::Model config_;
   std::int64_t max_batch_;
-  std::shared_ptr<kernels::Kernels> kernels_;
-  LinearPlan parts_;
-  Storage storage_;
   kernels::Buffer logits_;
   kernels::Buffer losses_;
   kernels::Buffer images_;

@@ -32,13 +32,10 @@ VitPlan::VitPlan(const config::Model& config)
 
 Vit::Vit(const config::Model& config, std::int64_t max_batch,
          std::shared_ptr<kernels::Kernels> kernels)
-    : config_(config),
+    : Network(config, std::move(kernels), max_batch * patch_count(config)),
       positions_(patch_count(config)),
       patch_size_(patch_size(config)),
       max_batch_(max_batch),
-      kernels_(std::move(kernels)),
-      parts_(config),
-      storage_(*kernels_, parts_.plan, max_batch * positions_),
       pooled_(*kernels_, max_batch * config.width),
       logits_(*kernels_, max_batch * config.vocabulary),
       losses_(*kernels_, max_batch),

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "model/network.h"
 #include "model/trunk.h"
 
 namespace archipelago::model {
@@ -23,15 +24,11 @@ struct VitPlan {
 // Vision transformer (Dosovitskiy et al. 2021) with the mean over positions in place of a class
 // token (Beyer, Zhai, Kolesnikov 2022): patches, position table, the decoder's blocks without the
 // causal mask, a linear head over `vocabulary` classes.
-class Vit final : public Model {
+class Vit final : public Network<VitPlan> {
  public:
   Vit(const config::Model& config, std::int64_t max_batch,
       std::shared_ptr<kernels::Kernels> kernels);
 
-  std::span<const TensorInfo> tensors() const override { return parts_.plan.tensors(); }
-  kernels::Kernels& kernels() override { return *kernels_; }
-  std::span<float> parameters() override { return storage_.parameters(); }
-  std::span<float> gradients() override { return storage_.gradients(); }
   void initialize(std::uint64_t seed) override;
   float forward_backward(const Batch& batch) override;
   float loss(const Batch& batch) override;
@@ -49,13 +46,9 @@ class Vit final : public Model {
   float cross_entropy(const Batch& batch, bool gradients);
   void backward(const Batch& batch);
 
-  config::Model config_;
   std::int64_t positions_;
   std::int64_t patch_size_;  // numbers in a patch
   std::int64_t max_batch_;
-  std::shared_ptr<kernels::Kernels> kernels_;
-  VitPlan parts_;
-  Storage storage_;
   kernels::Buffer pooled_;  // the mean over positions, then its gradient
   kernels::Buffer logits_;
   kernels::Buffer losses_;
