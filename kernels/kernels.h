@@ -32,8 +32,8 @@ namespace archipelago::kernels {
 // processor's kernels know f32 only.
 enum class Precision { f32, bf16 };
 
-// Logits that are worth making at a time on a processor: about 4 MiB, so that they stay in the cache
-// between the kernels that make and use them.
+// Logits that are worth making at a time on a processor: about 4 MiB, so that they stay in the
+// cache between the kernels that make and use them.
 constexpr std::int64_t kHostLogitsAtOnce = 1 << 20;
 
 struct Device {
@@ -283,6 +283,12 @@ class BufferOf {
 
   T* data() const { return reinterpret_cast<T*>(data_); }
   std::int64_t size() const { return count_; }
+
+  // At least `count` elements; what it held is lost where it has to grow.
+  T* reserve(Kernels& kernels, std::int64_t count) {
+    if (count_ < count) *this = BufferOf(kernels, count);
+    return data();
+  }
 
   // Replaces the first elements by the host's, or the other way round.
   void copy_in(std::span<const T> host) const {

@@ -99,8 +99,11 @@ void DummyLearner::answer() {
     header.tokens = header.steps * setup_.batch_tokens();
     header.at_tokens = steps_ * setup_.batch_tokens();
     header.elements = setup_.fragments[p].size;
-    link::Values values = communication_.take_buffer(header.elements);
-    fragment::gather(setup_.fragments[p], parameters_, values);
+    auto values = std::make_shared<kernels::HostArray>(
+        new float[static_cast<std::size_t>(header.elements)], header.elements,
+        [](float* memory) { delete[] memory; });
+    values->resize(header.elements);
+    fragment::gather(setup_.fragments[p], parameters_, values->values());
     communication_.stage(header, std::move(values), bases_[p]);
     ask = asks_.erase(ask);
   }

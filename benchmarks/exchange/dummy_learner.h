@@ -24,8 +24,6 @@ class DummyLearner {
   // Until the run is over. False: no syncer is left.
   bool run();
 
-  double blocked_seconds() const { return blocked_seconds_; }
-
  private:
   void begin(const link::DownHeader& order);
   void receive(link::DownMessage& message);

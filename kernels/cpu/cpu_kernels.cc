@@ -28,9 +28,7 @@ void CpuKernels::copy_out(void* host, const void* from, std::int64_t bytes) {
 void CpuKernels::clear(float* x, std::int64_t count) { std::fill_n(x, count, 0.0F); }
 
 void CpuKernels::reserve_scratch(std::int64_t count) {
-  for (Buffer& buffer : scratch_) {
-    if (buffer.size() < count) buffer = Buffer(*this, count);
-  }
+  for (Buffer& buffer : scratch_) buffer.reserve(*this, count);
 }
 
 std::unique_ptr<Kernels> make_cpu_kernels(int threads) {

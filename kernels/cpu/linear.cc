@@ -80,7 +80,7 @@ void CpuKernels::linear_backward_input(float* d_x, const float* d_y, const float
     matmul(d_x, d_y, weight, Transpose::right, false, R, I, O);
     return;
   }
-  if (turned_weight_.size() < I * O) turned_weight_ = Buffer(*this, I * O);
+  turned_weight_.reserve(*this, I * O);
   parallel_ranges(threads_, I, 16, [&](int, Range range) {
     transpose(turned_weight_.data() + range.begin, I, weight + range.begin * O, O, range.size(), O);
   });

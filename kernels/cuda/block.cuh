@@ -25,12 +25,9 @@ __device__ T* shared_memory() {
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ inline int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-// This block's warp among all of the grid's, and how many there are.
+// This block's warp among all of the grid's.
 __device__ inline std::int64_t grid_warp() {
   return static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / kWarp) + warp();
-}
-__device__ inline std::int64_t grid_warps() {
-  return static_cast<std::int64_t>(gridDim.x) * (blockDim.x / kWarp);
 }
 
 // This thread among all of the grid's along x, and how many there are.

@@ -101,12 +101,14 @@ class CudaKernels final : public Kernels {
 
   // The stream that all of it runs on, for what has to run before or after.
   cudaStream_t stream() const { return stream_.get(); }
-  int device() const { return device_.index; }
 
  private:
   // The operand as the product takes it: in bf16 mode its copy in `scratch`, which it stays in
   // until the next call with that scratch.
   cuda::Operand operand(cuda::Scratch& scratch, const float* x, std::int64_t count);
+  // c[m, n] of a and b as matmul() has them.
+  cuda::Product product(float* c, const float* a, const float* b, Transpose transpose,
+                        std::int64_t m, std::int64_t n, std::int64_t k);
   bool fuses_attention(std::int64_t D) const;
   // Rounds f32 to bf16, and the way back.
   void narrow(__nv_bfloat16* out, const float* in, std::int64_t count);

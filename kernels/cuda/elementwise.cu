@@ -11,13 +11,6 @@ using cuda::grid_threads;
 
 constexpr int kThreads = 256;
 
-// Enough blocks to fill any GPU; each thread takes elements a grid apart.
-dim3 grid_for(std::int64_t count) {
-  constexpr std::int64_t kMostBlocks = 1 << 16;
-  const std::int64_t blocks = (count + kThreads - 1) / kThreads;
-  return dim3(static_cast<unsigned int>(blocks < kMostBlocks ? blocks : kMostBlocks));
-}
-
 // gelu(u) = u * gate, where the gate (1 + tanh z) / 2 is the logistic function of 2z, which loses
 // nothing where tanh is near -1. z = sqrt(2/pi) (u + 0.044715 u^3).
 __device__ float gelu_gate(float u) {
@@ -119,65 +112,68 @@ __global__ void mean_positions_backward_elements(float* d_x, const float* d_y, s
 }  // namespace
 
 void CudaKernels::clear(float* x, std::int64_t count) {
-  cuda::launch(stream(), "clearing", clear_elements, grid_for(count), kThreads, 0, x, count);
+  cuda::launch(stream(), "clearing", clear_elements, cuda::blocks_up_to(count, kThreads), kThreads,
+               0, x, count);
 }
 
 void CudaKernels::narrow(__nv_bfloat16* out, const float* in, std::int64_t count) {
-  cuda::launch(stream(), "rounding to bf16", narrow_elements, grid_for(count), kThreads, 0, out, in,
-               count);
+  cuda::launch(stream(), "rounding to bf16", narrow_elements, cuda::blocks_up_to(count, kThreads),
+               kThreads, 0, out, in, count);
 }
 
 void CudaKernels::widen(float* out, const __nv_bfloat16* in, std::int64_t count) {
-  cuda::launch(stream(), "widening bf16", widen_elements, grid_for(count), kThreads, 0, out, in,
-               count);
+  cuda::launch(stream(), "widening bf16", widen_elements, cuda::blocks_up_to(count, kThreads),
+               kThreads, 0, out, in, count);
 }
 
 void CudaKernels::gelu(float* act, const float* pre, std::int64_t count) {
-  cuda::launch(stream(), "gelu", gelu_elements, grid_for(count), kThreads, 0, act, pre, count);
+  cuda::launch(stream(), "gelu", gelu_elements, cuda::blocks_up_to(count, kThreads), kThreads, 0,
+               act, pre, count);
 }
 
 void CudaKernels::gelu_backward(float* d_act, float* pre, std::int64_t count) {
-  cuda::launch(stream(), "gelu_backward", gelu_backward_elements, grid_for(count), kThreads, 0,
-               d_act, pre, count);
+  cuda::launch(stream(), "gelu_backward", gelu_backward_elements,
+               cuda::blocks_up_to(count, kThreads), kThreads, 0, d_act, pre, count);
 }
 
 void CudaKernels::embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,
                                     const float* position_table, std::int64_t B, std::int64_t T,
                                     std::int64_t C) {
   const std::int64_t count = B * T * C;
-  cuda::launch(stream(), "embedding_forward", embedding_forward_elements, grid_for(count), kThreads,
-               0, x, tokens, token_table, position_table, count, T, C);
+  cuda::launch(stream(), "embedding_forward", embedding_forward_elements,
+               cuda::blocks_up_to(count, kThreads), kThreads, 0, x, tokens, token_table,
+               position_table, count, T, C);
 }
 
 void CudaKernels::cut_patches(float* patches, const float* images, std::int64_t B,
                               std::int64_t channels, std::int64_t side, std::int64_t patch) {
   const std::int64_t count = B * channels * side * side;
-  cuda::launch(stream(), "cut_patches", cut_patches_elements, grid_for(count), kThreads, 0, patches,
-               images, count, channels, side, patch);
+  cuda::launch(stream(), "cut_patches", cut_patches_elements, cuda::blocks_up_to(count, kThreads),
+               kThreads, 0, patches, images, count, channels, side, patch);
 }
 
 void CudaKernels::add_positions(float* x, const float* table, std::int64_t B, std::int64_t T,
                                 std::int64_t C) {
-  cuda::launch(stream(), "add_positions", add_positions_elements, grid_for(B * T * C), kThreads, 0,
-               x, table, B * T * C, T * C);
+  cuda::launch(stream(), "add_positions", add_positions_elements,
+               cuda::blocks_up_to(B * T * C, kThreads), kThreads, 0, x, table, B * T * C, T * C);
 }
 
 void CudaKernels::add_positions_backward(float* d_table, const float* d_x, std::int64_t B,
                                          std::int64_t T, std::int64_t C) {
-  cuda::launch(stream(), "add_positions_backward", add_positions_backward_elements, grid_for(T * C),
-               kThreads, 0, d_table, d_x, B, T * C);
+  cuda::launch(stream(), "add_positions_backward", add_positions_backward_elements,
+               cuda::blocks_up_to(T * C, kThreads), kThreads, 0, d_table, d_x, B, T * C);
 }
 
 void CudaKernels::mean_positions(float* y, const float* x, std::int64_t B, std::int64_t T,
                                  std::int64_t C) {
-  cuda::launch(stream(), "mean_positions", mean_positions_elements, grid_for(B * C), kThreads, 0, y,
-               x, B * C, T, C);
+  cuda::launch(stream(), "mean_positions", mean_positions_elements,
+               cuda::blocks_up_to(B * C, kThreads), kThreads, 0, y, x, B * C, T, C);
 }
 
 void CudaKernels::mean_positions_backward(float* d_x, const float* d_y, std::int64_t B,
                                           std::int64_t T, std::int64_t C) {
   cuda::launch(stream(), "mean_positions_backward", mean_positions_backward_elements,
-               grid_for(B * T * C), kThreads, 0, d_x, d_y, B * T * C, T, C);
+               cuda::blocks_up_to(B * T * C, kThreads), kThreads, 0, d_x, d_y, B * T * C, T, C);
 }
 
 }  // namespace archipelago::kernels

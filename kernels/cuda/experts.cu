@@ -10,7 +10,6 @@ using cuda::kWarp;
 using cuda::kWholeWarp;
 using cuda::lane;
 using cuda::warp;
-using cuda::warp_max;
 using cuda::warp_sum;
 
 constexpr int kThreads = 256;

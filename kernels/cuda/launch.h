@@ -20,6 +20,12 @@ inline unsigned int blocks_for(std::int64_t count, std::int64_t each) {
   return static_cast<unsigned int>((count + each - 1) / each);
 }
 
+// The same, but no more than `most`, enough to fill any GPU: each thread takes items a grid apart.
+inline unsigned int blocks_up_to(std::int64_t count, std::int64_t each,
+                                 std::int64_t most = 1 << 16) {
+  return blocks_for(count < most * each ? count : most * each, each);
+}
+
 // Grids have at most 2^31 - 1 blocks along x and 65535 along y; kernels that take more rows than
 // that loop.
 template <typename... Parameters, typename... Arguments>

@@ -12,35 +12,36 @@ cuda::Operand CudaKernels::operand(cuda::Scratch& scratch, const float* x, std::
   return {narrowed, CUDA_R_16BF};
 }
 
+cuda::Product CudaKernels::product(float* c, const float* a, const float* b, Transpose transpose,
+                                   std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {.c = c,
+          .a = operand(left_, a, m * k),
+          .b = operand(right_, b, k * n),
+          .transpose = transpose,
+          .m = m,
+          .n = n,
+          .k = k};
+}
+
 void CudaKernels::linear_forward(float* y, const float* x, const float* weight, const float* bias,
                                  const float* residual, std::int64_t R, std::int64_t I,
                                  std::int64_t O) {
-  blas_.multiply({.c = y,
-                  .a = operand(left_, x, R * I),
-                  .b = operand(right_, weight, I * O),
-                  .m = R,
-                  .n = O,
-                  .k = I,
-                  .bias = bias,
-                  .add = residual},
-                 stream());
+  cuda::Product map = product(y, x, weight, Transpose::neither, R, O, I);
+  map.bias = bias;
+  map.add = residual;
+  blas_.multiply(map, stream());
 }
 
 void CudaKernels::linear_gelu_forward(float* act, float* pre, const float* x, const float* weight,
                                       const float* bias, std::int64_t R, std::int64_t I,
                                       std::int64_t O) {
-  cuda::Product product{.c = act,
-                        .a = operand(left_, x, R * I),
-                        .b = operand(right_, weight, I * O),
-                        .m = R,
-                        .n = O,
-                        .k = I,
-                        .bias = bias,
-                        .pre = pre};
-  if (cuda::Blas::can_fuse_gelu(pre, O) && blas_.try_multiply(product, stream())) return;
-  product.c = pre;
-  product.pre = nullptr;
-  blas_.multiply(product, stream());
+  cuda::Product map = product(act, x, weight, Transpose::neither, R, O, I);
+  map.bias = bias;
+  map.pre = pre;
+  if (cuda::Blas::can_fuse_gelu(pre, O) && blas_.try_multiply(map, stream())) return;
+  map.c = pre;
+  map.pre = nullptr;
+  blas_.multiply(map, stream());
   gelu(act, pre, R * O);
 }
 
@@ -58,15 +59,9 @@ void CudaKernels::linear_backward_weight(float* d_weight, float* d_bias, const f
 
 void CudaKernels::matmul(float* c, const float* a, const float* b, Transpose transpose, bool add,
                          std::int64_t m, std::int64_t n, std::int64_t k) {
-  blas_.multiply({.c = c,
-                  .a = operand(left_, a, m * k),
-                  .b = operand(right_, b, k * n),
-                  .transpose = transpose,
-                  .m = m,
-                  .n = n,
-                  .k = k,
-                  .add = add ? c : nullptr},
-                 stream());
+  cuda::Product map = product(c, a, b, transpose, m, n, k);
+  if (add) map.add = c;
+  blas_.multiply(map, stream());
 }
 
 }  // namespace archipelago::kernels

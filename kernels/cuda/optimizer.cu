@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -56,16 +55,10 @@ __global__ void sgd_elements(float* parameters, float* gradients, float* momentu
   }
 }
 
-unsigned int blocks_of(std::int64_t count) {
-  constexpr std::int64_t kMostBlocks = 1 << 16;
-  return cuda::blocks_for(std::min(count, kMostBlocks * kThreads), kThreads);
-}
-
 }  // namespace
 
 double CudaKernels::sum_of_squares(const float* x, std::int64_t count) {
-  const unsigned int blocks =
-      cuda::blocks_for(std::min(count, kMostSumBlocks * kThreads), kThreads);
+  const unsigned int blocks = cuda::blocks_up_to(count, kThreads, kMostSumBlocks);
   double* partial = sums_.reserve<double>(blocks);
   cuda::launch(stream(), "sum_of_squares", square_sums, blocks, kThreads,
                kThreads / cuda::kWarp * sizeof(double), partial, x, count);
@@ -89,14 +82,14 @@ void CudaKernels::adamw(float* parameters, float* gradients, float* first_moment
       .beta2 = step.beta2,
       .epsilon = step.epsilon,
       .gradient_scale = step.gradient_scale};
-  cuda::launch(stream(), "adamw", adamw_elements, blocks_of(count), kThreads, 0, parameters,
-               gradients, first_moment, second_moment, update, count);
+  cuda::launch(stream(), "adamw", adamw_elements, cuda::blocks_up_to(count, kThreads), kThreads, 0,
+               parameters, gradients, first_moment, second_moment, update, count);
 }
 
 void CudaKernels::sgd(float* parameters, float* gradients, float* momentum, const SgdStep& step,
                       std::int64_t count) {
-  cuda::launch(stream(), "sgd", sgd_elements, blocks_of(count), kThreads, 0, parameters, gradients,
-               momentum, step, count);
+  cuda::launch(stream(), "sgd", sgd_elements, cuda::blocks_up_to(count, kThreads), kThreads, 0,
+               parameters, gradients, momentum, step, count);
 }
 
 }  // namespace archipelago::kernels

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/log.h"
 #include "runtime/clock.h"
 #include "runtime/global_state.h"
 #include "runtime/memory_table.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "core/log.h"
 #include "runtime/clock.h"
 
@@ -142,10 +143,6 @@ std::int64_t Records::tokens() const {
   return sum;
 }
 
-std::int64_t Records::token_budget() const {
-  return setup_.config.train.steps * setup_.step_tokens;
-}
-
 double Records::mean_loss() const {
   double sum = 0;
   for (const auto& report : reports_) sum += report.loss;
@@ -166,15 +163,14 @@ void Records::write_status(const std::string& state) {
                         {"tokens", reports_[learner].tokens},
                         {"state", "active"}});
   }
-  record_.write_status(
-      {{"state", state},
-       {"round", rounds_},
-       {"syncer", {{"host", island::host_name()}, {"pid", ::getpid()}, {"term", 0}}},
-       {"learners", std::move(learners)},
-       {"tokens", tokens()},
-       {"token_budget", token_budget()},
-       {"losses", 0},
-       {"rejoins", 0}});
+  record_.write_status({{"state", state},
+                        {"round", rounds_},
+                        {"syncer", {{"host", host_name()}, {"pid", ::getpid()}, {"term", 0}}},
+                        {"learners", std::move(learners)},
+                        {"tokens", tokens()},
+                        {"token_budget", setup_.token_budget()},
+                        {"losses", 0},
+                        {"rejoins", 0}});
 }
 
 void Records::log_progress() {
@@ -184,8 +180,8 @@ void Records::log_progress() {
   progress_time_ = now;
   char line[160];
   std::snprintf(line, sizeof line, "%5.1f %% of tokens, %.0f tokens/s, loss %.4f, round %lld",
-                100.0 * static_cast<double>(tokens()) / static_cast<double>(token_budget()), rate,
-                mean_loss(), static_cast<long long>(rounds_));
+                100.0 * static_cast<double>(tokens()) / static_cast<double>(setup_.token_budget()),
+                rate, mean_loss(), static_cast<long long>(rounds_));
   log_info(line);
 }
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/error.h"
+#include "baseline/require.h"
 
 namespace archipelago::baseline {
 namespace {
@@ -18,12 +18,6 @@ std::span<T> chunk(std::span<T> values, int index, int count) {
   return values.subspan(begin, end - begin);
 }
 
-void require(mpi::Outcome outcome) {
-  if (outcome != mpi::Outcome::ok) {
-    throw Error(ExitCode::internal, "a rank died, and this method can't go on without it");
-  }
-}
-
 }  // namespace
 
 Ring::Ring(mpi::Communicator comm, bool successor_is_far, bool predecessor_is_far)
@@ -34,7 +28,9 @@ Ring::Ring(mpi::Communicator comm, bool successor_is_far, bool predecessor_is_fa
       predecessor_is_far_(predecessor_is_far),
       thread_([this] { run(); }) {}
 
-Ring::~Ring() {
+Ring::~Ring() { stop(); }
+
+void Ring::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -44,12 +40,7 @@ Ring::~Ring() {
 }
 
 void Ring::close() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
+  stop();
   comm_.close();
 }
 

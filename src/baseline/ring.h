@@ -37,6 +37,7 @@ class Ring : public Averager {
 
  private:
   void run();
+  void stop();
   void average(std::span<float> values);
   void exchange(std::span<const float> to_successor, std::span<float> from_predecessor);
 

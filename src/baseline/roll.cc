@@ -2,18 +2,12 @@
 
 #include <utility>
 
-#include "core/error.h"
+#include "baseline/require.h"
 
 namespace archipelago::baseline {
 namespace {
 
 constexpr char kDoing[] = "calling the roll of all ranks";
-
-void require(mpi::Outcome outcome) {
-  if (outcome != mpi::Outcome::ok) {
-    throw Error(ExitCode::internal, "a rank died, and this method can't go on without it");
-  }
-}
 
 }  // namespace
 

@@ -47,10 +47,11 @@ std::vector<config::Option> options_of(LaunchOptions& o) {
 void require_separator(std::span<const std::string> own, bool has_separator) {
   if (has_separator) return;
   config::RunConfig run;
+  const auto train_options = config::run_options(run);
   for (const std::string& argument : own) {
     const std::string name = argument.substr(0, argument.find('='));
     const auto is_named = [&](const config::Option& option) { return "--" + option.name == name; };
-    if (name == "--config" || std::ranges::any_of(config::run_options(run), is_named)) {
+    if (name == "--config" || std::ranges::any_of(train_options, is_named)) {
       throw Error(ExitCode::usage, name +
                                        " is an option of train: put it behind a lone --, as in " +
                                        std::string(kUsage.synopsis));

@@ -33,18 +33,10 @@ std::string quoted(const std::string& word) {
   return result + "'";
 }
 
-int syncers_of(const config::RunConfig& config) {
-  return config::has_syncer(config) ? 1 + config.sync.standby : 0;
-}
-
-int islands_of(const config::RunConfig& config) {
-  return config.sync.learners + (config::has_syncer(config) ? config.sync.spares : 0);
-}
-
 }  // namespace
 
 int world_size(const config::RunConfig& config) {
-  return syncers_of(config) + islands_of(config) * config.sync.ranks_per_learner;
+  return config::syncers_of(config) + config::islands_of(config) * config.sync.ranks_per_learner;
 }
 
 std::vector<std::string> place_ranks(const config::RunConfig& config,
@@ -55,10 +47,10 @@ std::vector<std::string> place_ranks(const config::RunConfig& config,
     load[host] += ranks;
     placed.insert(placed.end(), static_cast<std::size_t>(ranks), hosts[host]);
   };
-  for (int syncer = 0; syncer < syncers_of(config); ++syncer) {
+  for (int syncer = 0; syncer < config::syncers_of(config); ++syncer) {
     place(static_cast<std::size_t>(syncer) % hosts.size(), 1);
   }
-  for (int island = 0; island < islands_of(config); ++island) {
+  for (int island = 0; island < config::islands_of(config); ++island) {
     const auto least = std::ranges::min_element(load);
     place(static_cast<std::size_t>(least - load.begin()), config.sync.ranks_per_learner);
   }

@@ -31,12 +31,6 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kHostsTime{20};  // for a word with every host
 
-std::string host_name() {
-  char name[256] = "host";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 // A folder of this launcher's own for what MPI shares between processes, removed at the end: ranks
 // that are killed leave their files there.
 class Scratch {

@@ -21,23 +21,7 @@ namespace {
   throw std::system_error(errno, std::generic_category(), doing + ' ' + path.string());
 }
 
-void write_all(int fd, const char* data, std::size_t size, const std::filesystem::path& path) {
-  while (size > 0) {
-    const ssize_t n = ::write(fd, data, size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot write", path);
-    data += n;
-    size -= static_cast<std::size_t>(n);
-  }
-}
-
 constexpr std::string_view kTemporarySuffix = ".tmp";
-
-std::string host_name() {
-  char host[256] = "host";
-  ::gethostname(host, sizeof host - 1);
-  return host;
-}
 
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
   static std::atomic<unsigned> counter{0};
@@ -94,9 +78,7 @@ class TemporaryFile {
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
-  void write(std::span<const std::byte> bytes) {
-    write_all(file_.get(), reinterpret_cast<const char*>(bytes.data()), bytes.size(), path_);
-  }
+  void write(std::span<const std::byte> bytes) { write_all(file_.get(), bytes, path_); }
   void flush() {
     if (::fsync(file_.get()) != 0) fail("cannot flush", path_);
   }
@@ -113,6 +95,21 @@ class TemporaryFile {
 };
 
 }  // namespace
+
+void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("cannot write", path);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+std::string host_name() {
+  char host[256] = "host";
+  ::gethostname(host, sizeof host - 1);
+  return host;
+}
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
   if (this != &other) {
@@ -244,7 +241,7 @@ void AppendFile::append(std::string_view lines) {
   struct stat before {};
   if (::fstat(file_.get(), &before) != 0) fail("cannot stat", path_);
   try {
-    write_all(file_.get(), lines.data(), lines.size(), path_);
+    write_all(file_.get(), std::as_bytes(std::span(lines)), path_);
   } catch (const std::system_error&) {
     // Whoever tries again must not find a part of them there.
     static_cast<void>(::ftruncate(file_.get(), before.st_size));

@@ -69,6 +69,12 @@ class MappedFile {
   bool committed_ = false;
 };
 
+// Writes all of it. Throws std::system_error naming the path.
+void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
+
+// This machine's name as MPI and the launcher know it.
+std::string host_name();
+
 // For so many seconds no MappedFile of this process gets any room, as on a full disk: to try out
 // what happens then.
 void pretend_full_disk(double seconds);

@@ -53,8 +53,7 @@ class ImageBatches final : public Batches {
 
 }  // namespace
 
-ImageDataset::ImageDataset(const std::filesystem::path& path)
-    : file_(read_image_file(path)), digest_(digest_images(file_)) {
+ImageDataset::ImageDataset(const std::filesystem::path& path) : file_(read_image_file(path)) {
   for (std::size_t channel = 0; channel < file_.mean.size(); ++channel) {
     auto& table = normalized_.emplace_back();
     for (std::size_t value = 0; value < table.size(); ++value) {

@@ -26,7 +26,7 @@ class ImageDataset final : public Dataset {
   explicit ImageDataset(const std::filesystem::path& path);
 
   std::int64_t vocabulary() const override { return file_.classes; }
-  std::uint64_t digest() const override { return digest_; }
+  std::uint64_t digest() const override { return file_.digest; }
   std::int64_t bytes() const override;
   std::int64_t samples(std::int64_t) const override { return count(Split::train); }
   std::unique_ptr<Batches> training(const Course& course) const override;
@@ -47,7 +47,6 @@ class ImageDataset final : public Dataset {
   }
 
   ImageFile file_;
-  std::uint64_t digest_;
   std::vector<std::array<float, 256>> normalized_;  // by channel, of each value of a pixel
 };
 

@@ -114,7 +114,7 @@ ImageFile read_image_file(const std::filesystem::path& path) {
   ImageFile images;
   read_data_file(path, kKind, [&](hid_t file) {
     images = read_images(file);
-    return digest_images(images);
+    return images.digest = digest_images(images);
   });
   return images;
 }

@@ -25,6 +25,7 @@ struct ImageFile {
   std::vector<float> deviation;
   std::string source;
   std::string licence;
+  std::uint64_t digest = 0;  // digest_images(), once read
 
   std::int64_t numbers() const { return channels * side * side; }  // of one image
 };

@@ -11,6 +11,13 @@ constexpr std::int64_t kLeastPerLearner = 4;  // of a run of many
 
 }  // namespace
 
+void carry_over(std::span<ShardCursor> now, std::span<const ShardCursor> before) {
+  for (ShardCursor& at : now) {
+    const auto kept = std::ranges::find(before, at.shard, &ShardCursor::shard);
+    if (kept != before.end()) at = *kept;
+  }
+}
+
 Shards::Shards(std::int64_t windows, int shards) : windows_(windows), shards_(shards) {
   if (shards < 1 || windows < shards) {
     throw std::invalid_argument("there must be shards, and a window for each");

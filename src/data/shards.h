@@ -12,6 +12,9 @@ struct ShardCursor {
   bool operator==(const ShardCursor&) const = default;
 };
 
+// Of the shards that `before` had too, `now` goes on where `before` was.
+void carry_over(std::span<ShardCursor> now, std::span<const ShardCursor> before);
+
 // The training windows dealt out to shards: of each epoch's permuted windows, shard s of S has
 // those at s, s+S, s+2S ... Who holds several shards takes, among their next windows, the one that
 // comes first in the order of all epochs; so whoever holds the shards s, s+M, s+2M ... of S = M*k

@@ -44,7 +44,7 @@ TokenDataset::TokenDataset(const std::filesystem::path& path) {
   vocabulary_ = file.vocabulary;
   train_bytes_per_token_ = bytes_per_token_of(file.train_bytes, file.train.size());
   validation_bytes_per_token_ = bytes_per_token_of(file.validation_bytes, file.validation.size());
-  digest_ = digest_tokens(file.vocabulary, file.train, file.validation);
+  digest_ = file.digest;
   train_ = std::move(file.train);
   validation_ = std::move(file.validation);
 }

@@ -109,7 +109,7 @@ TokenFile read_token_file(const std::filesystem::path& path) {
   TokenFile tokens;
   read_data_file(path, kKind, [&](hid_t file) {
     tokens = read_tokens(file);
-    return digest_of(tokens);
+    return tokens.digest = digest_of(tokens);
   });
   return tokens;
 }

@@ -26,6 +26,7 @@ struct TokenFile {
   // Byte-pair merges in order. Empty: a token is a byte.
   std::vector<Merge> merges;
   Provenance provenance;
+  std::uint64_t digest = 0;  // digest_tokens(), once read
 };
 
 inline constexpr const char* kTokenFormat = "archipelago-tokens";

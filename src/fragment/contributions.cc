@@ -37,17 +37,6 @@ std::uint64_t sum_of(Header header, std::span<const float> values) {
   return checksum(std::as_bytes(values), checksum(head));
 }
 
-void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      throw std::system_error(errno, std::generic_category(), "cannot write " + path.string());
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-  }
-}
-
 [[noreturn]] void fail(const std::filesystem::path& file, const std::string& problem) {
   throw Error(ExitCode::bad_data, file.string() + ": " + problem);
 }

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "core/file.h"
+
 namespace archipelago::island {
 
 MemberWire own_member() {
@@ -9,12 +11,6 @@ MemberWire own_member() {
   host_name().copy(own.host, sizeof own.host - 1);
   own.pid = ::getpid();
   return own;
-}
-
-std::string host_name() {
-  char name[sizeof MemberWire::host] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 }  // namespace archipelago::island

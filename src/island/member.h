@@ -22,7 +22,4 @@ MemberWire own_member();
 
 inline Member from_wire(const MemberWire& wire) { return {wire.host, wire.pid}; }
 
-// This machine's name as MPI and the launcher know it.
-std::string host_name();
-
 }  // namespace archipelago::island

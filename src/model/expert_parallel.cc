@@ -4,14 +4,6 @@
 #include <utility>
 
 namespace archipelago::model {
-namespace {
-
-float* grown(kernels::Buffer& buffer, kernels::Kernels& kernels, std::int64_t count) {
-  if (buffer.size() < count) buffer = kernels::Buffer(kernels, count);
-  return buffer.data();
-}
-
-}  // namespace
 
 ExpertParallel::ExpertParallel(ExpertExchange& exchange, std::vector<Expert> experts,
                                std::int64_t width, std::int64_t inner)
@@ -28,7 +20,7 @@ int ExpertParallel::first_expert(int rank) const {
   return static_cast<int>(experts_.size()) * rank / exchange_.ranks();
 }
 
-void ExpertParallel::agree_on_counts(std::span<const std::int64_t> first) {
+void ExpertParallel::agree_on_counts(std::span<const std::int32_t> first) {
   const auto ranks = static_cast<std::size_t>(exchange_.ranks());
   const std::size_t experts = experts_.size();
   // Every rank tells every other how many rows it has for each expert.
@@ -95,16 +87,16 @@ void ExpertParallel::to_sources(const float* by_expert, float* rows) {
 }
 
 void ExpertParallel::forward(kernels::Kernels& kernels, const Storage& storage,
-                             const float* rows_in, std::span<const std::int64_t> first,
+                             const float* rows_in, std::span<const std::int32_t> first,
                              float* result) {
   agree_on_counts(first);
   const std::int64_t C = width_;
   const std::int64_t H = inner_width_;
   const std::int64_t places = starts_.back();
-  grown(by_source_, kernels, places * C);
-  float* rows = grown(rows_, kernels, places * C);
-  float* inner = grown(inner_, kernels, places * H);
-  float* act = grown(act_, kernels, places * (H + C));
+  by_source_.reserve(kernels, places * C);
+  float* rows = rows_.reserve(kernels, places * C);
+  float* inner = inner_.reserve(kernels, places * H);
+  float* act = act_.reserve(kernels, places * (H + C));
   float* out = act + places * H;
   to_owners(rows_in, rows);
   for (int e = own_first_; e < own_end_; ++e) {

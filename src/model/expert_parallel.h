@@ -44,7 +44,7 @@ class ExpertParallel {
   // result[places, width] of rows_in[places, width], both by place: those of expert e are first[e]
   // to first[e + 1] - 1.
   void forward(kernels::Kernels& kernels, const Storage& storage, const float* rows_in,
-               std::span<const std::int64_t> first, float* result);
+               std::span<const std::int32_t> first, float* result);
 
   // d_rows_in from d_result, by the places of the last forward. May be the same memory.
   void backward(kernels::Kernels& kernels, const Storage& storage, const float* d_result,
@@ -59,7 +59,7 @@ class ExpertParallel {
   };
 
   int first_expert(int rank) const;
-  void agree_on_counts(std::span<const std::int64_t> first);
+  void agree_on_counts(std::span<const std::int32_t> first);
   void to_owners(const float* rows, float* by_expert);
   void to_sources(const float* by_expert, float* rows);
 

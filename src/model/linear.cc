@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "core/error.h"
 #include "model/images.h"
 
 namespace archipelago::model {
@@ -44,10 +43,6 @@ float Linear::forward(const Batch& batch, bool gradients) {
                                          batch.targets, config_.vocabulary, gradients);
   accuracy_ = score.accuracy;
   return score.loss;
-}
-
-void Linear::next_logits(std::span<const std::int32_t>, std::span<float>) {
-  throw Error(ExitCode::configuration, "an image model has no next token; use a text model");
 }
 
 std::int64_t Linear::activation_bytes_of(const config::Model& config, std::int64_t batch) {

@@ -71,6 +71,10 @@ bool ends_with(const std::string& name, const char* suffix) {
 
 }  // namespace
 
+void Model::next_logits(std::span<const std::int32_t>, std::span<float>) {
+  throw Error(ExitCode::configuration, "an image model has no next token; use a text model");
+}
+
 bool is_image_model(const config::Model& config) {
   return config.kind == "vit" || config.kind == "linear";
 }

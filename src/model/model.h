@@ -79,8 +79,8 @@ class Model {
   virtual std::optional<double> accuracy() const { return std::nullopt; }
 
   // Text models: logits (vocabulary) of the token that follows `tokens`, of which there are 1 to
-  // context.
-  virtual void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) = 0;
+  // context. Image models throw Error(configuration).
+  virtual void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits);
 
   // Bytes of activations that one step of `batch` sequences keeps.
   virtual std::int64_t activation_bytes(std::int64_t batch) const = 0;

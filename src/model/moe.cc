@@ -60,7 +60,6 @@ void Moe::forward(kernels::Kernels& kernels, const Storage& storage, const float
                           routes_.gates.data(), routes_.load.data(), routes_.chosen.data(), gates,
                           R, E, K);
   routes_.first.copy_out(routes_.host_first);
-  routes_.begins.assign(routes_.host_first.begin(), routes_.host_first.end());
 
   float* result = storage.activation(result_);
   experts_forward(kernels, storage, normed, result);
@@ -73,9 +72,9 @@ void Moe::experts_forward(kernels::Kernels& kernels, const Storage& storage, con
   const std::int64_t H = shape_.inner;
   const std::int64_t places = routes_.begin(experts_.size());
   if (parallel_) {
-    if (sent_.size() < places * C) sent_ = kernels::Buffer(kernels, places * C);
-    kernels.gather_rows(sent_.data(), normed, routes_.rows.data(), nullptr, places, C);
-    parallel_->forward(kernels, storage, sent_.data(), routes_.begins, result);
+    kernels.gather_rows(sent_.reserve(kernels, places * C), normed, routes_.rows.data(), nullptr,
+                        places, C);
+    parallel_->forward(kernels, storage, sent_.data(), routes_.host_first, result);
     return;
   }
   float* rows_in = storage.work(WorkArea::wide);

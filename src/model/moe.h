@@ -44,12 +44,13 @@ class Moe final : public Module {
     kernels::IndexBuffer first;            // [E + 1] first place of each expert
     kernels::Buffer load;                  // [E] share of all places
     std::vector<std::int32_t> host_first;  // `first` again
-    std::vector<std::int64_t> begins;      // and again
 
     // Grows in the first step only.
     void reserve(kernels::Kernels& kernels, std::int64_t count, std::int64_t experts);
-    std::int64_t begin(std::size_t expert) const { return begins[expert]; }
-    std::int64_t count(std::size_t expert) const { return begins[expert + 1] - begins[expert]; }
+    std::int64_t begin(std::size_t expert) const { return host_first[expert]; }
+    std::int64_t count(std::size_t expert) const {
+      return host_first[expert + 1] - host_first[expert];
+    }
   };
 
   // result by place, of normed.

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "core/error.h"
 #include "model/images.h"
 
 namespace archipelago::model {
@@ -58,10 +57,6 @@ float Vit::loss(const Batch& batch) {
   check_image_batch(config_, batch, max_batch_);
   forward(batch);
   return cross_entropy(batch, false);
-}
-
-void Vit::next_logits(std::span<const std::int32_t>, std::span<float>) {
-  throw Error(ExitCode::configuration, "an image model has no next token; use a text model");
 }
 
 void Vit::forward(const Batch& batch) {

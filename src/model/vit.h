@@ -33,7 +33,6 @@ class Vit final : public Network<VitPlan> {
   float forward_backward(const Batch& batch) override;
   float loss(const Batch& batch) override;
   std::optional<double> accuracy() const override { return accuracy_; }
-  void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) override;
   static std::int64_t activation_bytes_of(const config::Model& config, std::int64_t batch);
   std::int64_t activation_bytes(std::int64_t batch) const override {
     return activation_bytes_of(config_, batch);

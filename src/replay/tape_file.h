@@ -35,7 +35,6 @@ class TapeFile {
   // or follows on missing ones.
   std::optional<TapeLine> next();
 
-  std::int64_t lines() const { return number_; }            // read so far
   std::int64_t superseded() const { return superseded_; }   // entries that do not count
   std::vector<std::int64_t> cuts() const { return cuts_; }  // lines that were cut off by a crash
   const std::filesystem::path& path() const { return path_; }

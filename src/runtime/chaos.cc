@@ -130,12 +130,6 @@ std::optional<PlannedFault> parse_entry(const std::string& text) {
   return fault;
 }
 
-bool alive(const sync::LearnerView& learner) {
-  return learner.state == sync::LearnerState::joining ||
-         learner.state == sync::LearnerState::active ||
-         learner.state == sync::LearnerState::suspect;
-}
-
 }  // namespace
 
 std::string to_string(FaultKind kind) { return kKinds[static_cast<int>(kind)]; }
@@ -204,7 +198,7 @@ bool Chaos::can_be_hit(const PlannedFault& planned, const std::vector<sync::Lear
   const auto killed = killed_.find(learner);
   const bool right_moment =
       planned.moment != Moment::join || view.state == sync::LearnerState::joining;
-  return alive(view) && right_moment &&
+  return sync::is_alive(view.state) && right_moment &&
          (killed == killed_.end() || killed->second != view.incarnation) &&
          std::find(chosen.begin(), chosen.end(), learner) == chosen.end();
 }

@@ -3,26 +3,26 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/file.h"
 
 namespace archipelago::runtime {
 
 void require_device(const config::RunConfig& config) {
   if (config.device != "cuda") return;
-  if (config.method != "decoupled") {
+  if (!config::has_syncer(config)) {
     throw Error(ExitCode::configuration,
                 "--method " + config.method + " computes on CPUs only; use --device cpu or auto");
   }
   if (kernels::cuda_devices() > 0) return;
   throw Error(ExitCode::configuration,
-              "--device cuda cannot be used on " + island::host_name() + ": " +
-                  kernels::why_no_cuda() +
+              "--device cuda cannot be used on " + host_name() + ": " + kernels::why_no_cuda() +
                   "; use --device cpu, or auto for a GPU where there is one");
 }
 
 kernels::Device choose_device(const config::RunConfig& config, int place) {
   kernels::Device device;
   device.threads = config.train.threads;
-  const bool wanted = config.device != "cpu" && config.method == "decoupled";
+  const bool wanted = config.device != "cpu" && config::has_syncer(config);
   const int gpus = wanted ? kernels::cuda_devices() : 0;
   if (gpus == 0) return device;
   device.kind = kernels::Device::Kind::cuda;

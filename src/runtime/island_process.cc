@@ -181,8 +181,7 @@ void IslandProcess::receive_lease(const Plan& plan) {
   island_.broadcast(bytes_of(lease.header));
   lease.data.resize(static_cast<std::size_t>(lease.header.bytes));
   island_.broadcast(lease.data);
-  const bool meant = lease.header.learner == state_->learner() &&
-                     lease.header.incarnation == state_->incarnation() &&
+  const bool meant = is_of_this_life(lease.header.learner, lease.header.incarnation) &&
                      lease.header.round > followed_lease_;
   if (!meant) return;
   state_->take_lease(lease.header.version, leased_shards(lease));
@@ -305,9 +304,7 @@ void IslandProcess::finish() {
 void IslandProcess::stage_asked() {
   auto ask = asks_.begin();
   while (stage_leaving() && ask != asks_.end()) {
-    const bool other_life =
-        ask->learner != state_->learner() || ask->incarnation != state_->incarnation();
-    if (!other_life) {
+    if (is_of_this_life(ask->learner, ask->incarnation)) {
       if (!communication_->can_stage()) return;
       // A learner that has just received the fragment answers after its next step.
       if (!paused_ && !state_->has_news(ask->fragment)) {
@@ -322,8 +319,8 @@ void IslandProcess::stage_asked() {
   }
 }
 
-bool IslandProcess::is_of_this_life(const link::FragmentHeader& header) const {
-  return header.learner == state_->learner() && header.incarnation == state_->incarnation();
+bool IslandProcess::is_of_this_life(int learner, int incarnation) const {
+  return learner == state_->learner() && incarnation == state_->incarnation();
 }
 
 // Whether the next fragment can be taken.
@@ -331,7 +328,7 @@ bool IslandProcess::stage_leaving() {
   if (!leaving_) return true;
   auto values = state_->taken_fragment();
   if (values == nullptr) return false;
-  if (is_of_this_life(*leaving_)) {
+  if (is_of_this_life(leaving_->learner, leaving_->incarnation)) {
     communication_->stage(*leaving_, std::move(values), std::move(leaving_base_));
   }
   leaving_.reset();

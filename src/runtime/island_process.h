@@ -66,7 +66,7 @@ class IslandProcess {
   void finish();
 
   void stage_asked();
-  bool is_of_this_life(const link::FragmentHeader& header) const;
+  bool is_of_this_life(int learner, int incarnation) const;
   bool stage_leaving();
   void remember_faults(const std::vector<link::DownHeader>& faults);
   void post_report();

@@ -10,6 +10,7 @@
 #include "config/options.h"
 #include "core/checksum.h"
 #include "core/error.h"
+#include "core/file.h"
 #include "core/log.h"
 #include "runtime/chaos.h"
 #include "runtime/device.h"
@@ -33,6 +34,7 @@ void check_own_data(Setup& setup, Description& description) {
   for (const auto& [learner, options] : setup.config.learners) {
     if (!options.contains("data.path")) continue;
     const std::string& path = options.at("data.path");
+    if (description.contains("digest of " + path)) continue;  // seen already
     const auto dataset = data::open_dataset(path);
     fit_model(setup.config.model, *dataset, path);
     take_note_of(setup, *dataset, path);
@@ -70,10 +72,10 @@ void write_first_status(const Job& job) {
   const nlohmann::json status = {
       {"state", "starting"},
       {"round", 0},
-      {"syncer", {{"host", island::host_name()}, {"pid", ::getpid()}, {"term", 0}}},
+      {"syncer", {{"host", host_name()}, {"pid", ::getpid()}, {"term", 0}}},
       {"learners", nlohmann::json::array()},
       {"tokens", 0},
-      {"token_budget", machine_settings(*job.setup).token_budget},
+      {"token_budget", job.setup->token_budget()},
       {"losses", 0},
       {"rejoins", 0}};
   write_file(job.folder.status(), status.dump() + '\n', Durability::unflushed);

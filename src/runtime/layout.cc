@@ -19,11 +19,8 @@ std::string parts_of(const config::RunConfig& config) {
 }  // namespace
 
 Layout make_layout(const config::RunConfig& config, int world_size) {
-  const auto& options = config.sync;
-  const Layout layout = config::has_syncer(config)
-                            ? Layout{1 + options.standby, options.learners + options.spares,
-                                     options.ranks_per_learner}
-                            : Layout{0, options.learners, options.ranks_per_learner};
+  const Layout layout{config::syncers_of(config), config::islands_of(config),
+                      config.sync.ranks_per_learner};
   if (layout.world_size() == world_size) return layout;
   throw Error(ExitCode::configuration,
               "the job has " + std::to_string(world_size) + " ranks but the options need " +

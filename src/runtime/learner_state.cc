@@ -67,11 +67,7 @@ void LearnerState::take_lease(int shards, const std::vector<data::ShardCursor>& 
     shards_ = shards;
   }
   const auto before = std::exchange(leased_, leased);
-  for (auto& at : leased_) {
-    const auto kept = std::find_if(before.begin(), before.end(),
-                                   [&](const auto& other) { return other.shard == at.shard; });
-    if (kept != before.end()) at = *kept;
-  }
+  data::carry_over(leased_, before);
 }
 
 void LearnerState::take_fixed_share() {

@@ -29,7 +29,7 @@ sync::Settings machine_settings(const Setup& setup) {
   settings.outlier = options.outlier;
   settings.spares = options.spares;
   settings.batch_tokens = setup.batch_tokens();
-  settings.token_budget = setup.config.train.steps * setup.step_tokens;
+  settings.token_budget = setup.token_budget();
   settings.sequence_tokens = setup.config.model.context;
   settings.groups = setup.data.group_of_learner;
   for (const auto& group : setup.data.groups) {

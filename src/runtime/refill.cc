@@ -1,9 +1,7 @@
 #include "runtime/refill.h"
 
 #include <mpi.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -14,6 +12,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "mpi/check.h"
+#include "runtime/start.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -23,6 +22,8 @@ constexpr int kFailures = 5;  // in a row
 // On the merged communicator the syncer is rank 0, the new island's ranks follow.
 constexpr int kSyncer = 0;
 constexpr int kLeader = 1;
+
+constexpr char kTelling[] = "telling a new island the options";
 
 std::vector<island::Member> gather_members(MPI_Comm merged) {
   const island::MemberWire own = island::own_member();
@@ -35,17 +36,6 @@ std::vector<island::Member> gather_members(MPI_Comm merged) {
   std::vector<island::Member> members;
   for (std::size_t i = 1; i < all.size(); ++i) members.push_back(island::from_wire(all[i]));
   return members;
-}
-
-// The syncer's description, on every rank of `merged`.
-std::string share_description(MPI_Comm merged, std::string text) {
-  auto bytes = static_cast<std::int64_t>(text.size());
-  mpi::check(MPI_Bcast(&bytes, 1, MPI_INT64_T, kSyncer, merged),
-             "telling a new island the options");
-  text.resize(static_cast<std::size_t>(bytes));
-  mpi::check(MPI_Bcast(text.data(), static_cast<int>(bytes), MPI_CHAR, kSyncer, merged),
-             "telling a new island the options");
-  return text;
 }
 
 // Whether all ranks of `merged` say so.
@@ -75,8 +65,7 @@ link::MpiPair make_pair(MPI_Comm merged, const link::MailboxLayout& mailbox) {
 Refill::Refill(const config::RunConfig& config, const link::MailboxLayout& mailbox,
                Description description)
     : work_(std::make_shared<Work>(config, mailbox, std::move(description))) {
-  // A standby syncer could not be given a pair with a leader that comes later.
-  if (config.sync.refill && config.sync.standby == 0) {
+  if (config::can_refill(config.sync)) {
     thread_ = std::thread([work = work_] { run(*work); });
   }
 }
@@ -161,7 +150,7 @@ Refill::NewIsland Refill::spawn(Work& work) {
   mpi::check(MPI_Intercomm_merge(intercomm, 0, &merged), "meeting a new island");
   mpi::check(MPI_Comm_set_errhandler(merged, MPI_ERRORS_RETURN), "meeting a new island");
   auto members = gather_members(merged);
-  share_description(merged, to_text(work.description));
+  share_text(merged, to_text(work.description), kTelling);
   if (!all_agree(merged, true)) {
     work.turned_away = true;
     throw Error(ExitCode::configuration, "it has other options or other data than this run");
@@ -175,7 +164,7 @@ Refill::Joined Refill::join(const mpi::Session& session, const link::MailboxLayo
   mpi::check(MPI_Intercomm_merge(session.parent(), 1, &merged), "joining the job");
   mpi::check(MPI_Comm_set_errhandler(merged, MPI_ERRORS_RETURN), "joining the job");
   gather_members(merged);
-  const auto other = difference(own, description_from(share_description(merged, {})));
+  const auto other = difference(own, description_from(share_text(merged, {}, kTelling)));
   if (!all_agree(merged, !other)) {
     throw Error(ExitCode::configuration,
                 "this spare does not fit into the run and is turned away: " +

@@ -56,6 +56,7 @@ struct Setup {
 
   int fragment_count() const { return static_cast<int>(fragments.size()); }
   std::int64_t batch_tokens() const { return config.train.batch * config.model.context; }
+  std::int64_t token_budget() const { return config.train.steps * step_tokens; }
 };
 
 // What a learner with the configuration `own` trains on, the data dealt out to `shards`.

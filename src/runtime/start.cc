@@ -1,14 +1,12 @@
 #include "runtime/start.h"
 
 #include <mpi.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <system_error>
 
+#include "core/file.h"
 #include "core/log.h"
 #include "mpi/check.h"
 #include "mpi/communicator.h"
@@ -57,19 +55,21 @@ std::vector<std::vector<island::Member>> gather_islands(const Layout& layout) {
   return islands;
 }
 
-void require_same(const mpi::Session& session, const Description& own) {
-  std::string text = to_text(own);
+std::string share_text(MPI_Comm comm, std::string text, const std::string& doing) {
   auto bytes = static_cast<std::int64_t>(text.size());
-  mpi::check(MPI_Bcast(&bytes, 1, MPI_INT64_T, Layout::kSyncer, MPI_COMM_WORLD), "comparing ranks");
+  mpi::check(MPI_Bcast(&bytes, 1, MPI_INT64_T, 0, comm), doing);
   text.resize(static_cast<std::size_t>(bytes));
-  mpi::check(
-      MPI_Bcast(text.data(), static_cast<int>(bytes), MPI_CHAR, Layout::kSyncer, MPI_COMM_WORLD),
-      "comparing ranks");
-  const auto other = difference(own, description_from(text));
+  mpi::check(MPI_Bcast(text.data(), static_cast<int>(bytes), MPI_CHAR, 0, comm), doing);
+  return text;
+}
+
+void require_same(const mpi::Session& session, const Description& own) {
+  const std::string syncers = share_text(MPI_COMM_WORLD, to_text(own), "comparing ranks");
+  const auto other = difference(own, description_from(syncers));
   if (!other) return;
   throw Error(ExitCode::configuration, "rank " + std::to_string(session.rank()) + " on " +
-                                           island::host_name() + " does not fit into this run: " +
-                                           *other + "; give all ranks the same options and data");
+                                           host_name() + " does not fit into this run: " + *other +
+                                           "; give all ranks the same options and data");
 }
 
 void wait_for_world() {

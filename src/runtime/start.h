@@ -1,8 +1,11 @@
 #pragma once
 
+#include <mpi.h>
+
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/error.h"
@@ -19,6 +22,9 @@ std::optional<int> attempt_together(const mpi::Session& session, const std::func
 
 // The members of every island. Collective over the world.
 std::vector<std::vector<island::Member>> gather_islands(const Layout& layout);
+
+// The text of rank 0, on every rank of `comm`. `doing` is for errors. Collective over `comm`.
+std::string share_text(MPI_Comm comm, std::string text, const std::string& doing);
 
 // Throws Error(configuration), naming rank, host and difference, on every rank that does not have
 // what the syncer has. Collective over the world.

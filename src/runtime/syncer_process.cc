@@ -247,7 +247,7 @@ void SyncerProcess::watch_for_nobody() {
   const double now = now_seconds();
   if (!nobody_since_) nobody_since_ = now;
   const auto& options = setup_.config.sync;
-  const bool may_come = options.refill && options.standby == 0;
+  const bool may_come = config::can_refill(options);
   if (now - *nobody_since_ < (may_come ? options.expel : 0)) return;
   log_error("no learner is left, and no spare to take a place");
   tell(sync::NobodyLeft{"no learner is left, and no spare to take a place"});
@@ -317,8 +317,7 @@ void SyncerProcess::give_order(int peer, link::DownHeader header) {
 void SyncerProcess::send_lease(int peer) {
   const auto& lease = islands_[static_cast<std::size_t>(peer)].order.lease;
   if (!lease) return;
-  link_.send(peer, lease->header,
-             link::Payload(std::make_shared<const link::Bytes>(lease->data)));
+  link_.send(peer, lease->header, link::Payload(std::make_shared<const link::Bytes>(lease->data)));
 }
 
 void SyncerProcess::send_pause(int peer) {

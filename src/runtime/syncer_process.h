@@ -150,7 +150,6 @@ class SyncerProcess {
   void note_rejoins();
   void note_lease(IslandBook& book, const link::Report& report);
   void add_step_row(IslandBook& book, const link::Report& report);
-  void save_global();
   void start_waiting_save();
   bool goodbyes_done();
   void dismiss_islands();

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "core/log.h"
 #include "runtime/clock.h"
 #include "runtime/machine_settings.h"
@@ -129,17 +130,16 @@ void SyncerProcess::write_status(const std::string& state) {
     for (const auto& member : book.members) entry["pids"].push_back(member.pid);
     learners.push_back(std::move(entry));
   }
-  record_.write_status(
-      {{"state", state},
-       {"round", machine_.rounds()},
-       {"syncer", {{"host", island::host_name()}, {"pid", ::getpid()}, {"term", term_}}},
-       {"learners", std::move(learners)},
-       {"learners_wanted", machine_.wanted()},
-       {"scale", scaling_.status()},
-       {"tokens", machine_.total_tokens()},
-       {"token_budget", machine_settings(setup_).token_budget},
-       {"losses", machine_.losses()},
-       {"rejoins", machine_.rejoins()}});
+  record_.write_status({{"state", state},
+                        {"round", machine_.rounds()},
+                        {"syncer", {{"host", host_name()}, {"pid", ::getpid()}, {"term", term_}}},
+                        {"learners", std::move(learners)},
+                        {"learners_wanted", machine_.wanted()},
+                        {"scale", scaling_.status()},
+                        {"tokens", machine_.total_tokens()},
+                        {"token_budget", setup_.token_budget()},
+                        {"losses", machine_.losses()},
+                        {"rejoins", machine_.rejoins()}});
 }
 
 void SyncerProcess::log_progress() {
@@ -158,7 +158,7 @@ void SyncerProcess::log_progress() {
     ++alive;
     loss += view.loss;
   }
-  const auto budget = machine_settings(setup_).token_budget;
+  const auto budget = setup_.token_budget();
   char line[256];
   std::snprintf(
       line, sizeof line,

@@ -30,7 +30,7 @@ std::optional<std::string> SyncerProcess::why_not_scale(int learners) const {
   if (machine_.ending()) return "the run is ending";
   const auto islands = std::count_if(islands_.begin(), islands_.end(),
                                      [](const IslandBook& book) { return !book.lost; });
-  const bool more_can_come = setup_.config.sync.refill && setup_.config.sync.standby == 0;
+  const bool more_can_come = config::can_refill(setup_.config.sync);
   if (learners > islands && !more_can_come) {
     return std::to_string(learners) + " learners need as many islands, the job has " +
            std::to_string(islands) +

@@ -48,12 +48,6 @@ std::vector<Line> lines_of(const std::vector<Point>& points) {
   return lines;
 }
 
-std::string short_number(double value) {
-  std::ostringstream stream;
-  stream << std::setprecision(3) << value;
-  return stream.str();
-}
-
 std::string text_at(double x, double y, const std::string& anchor, const std::string& text) {
   std::ostringstream out;
   out << "<text x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\">" << text

@@ -46,7 +46,7 @@ double portable_normal(Random& random) {
 }
 
 Duration::Duration(double mean, double shape, double power)
-    : mean_(mean), scale_(mean), shape_(shape), power_(power) {
+    : scale_(mean), shape_(shape), power_(power) {
   if (shape == 1 && power == 1) return;
   // The mean at scale 1: the mean of the quantiles, by the midpoint rule.
   constexpr int kPoints = 20000;

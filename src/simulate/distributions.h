@@ -23,11 +23,9 @@ class Duration {
   Duration(double mean, double shape, double power);
 
   double sample(Random& random) const;
-  double mean() const { return mean_; }
   double scale() const { return scale_; }
 
  private:
-  double mean_;
   double scale_;
   double shape_;
   double power_;

@@ -43,12 +43,6 @@ Json methods_json(const Point& point) {
   return methods;
 }
 
-std::string short_number(double value) {
-  std::ostringstream stream;
-  stream << std::setprecision(3) << value;
-  return stream.str();
-}
-
 // A value with so many digits that its interval is still seen.
 std::string with_interval(const Statistic& statistic) {
   std::ostringstream out;
@@ -120,6 +114,12 @@ std::string sweep_table(const std::vector<Point>& points) {
 }
 
 }  // namespace
+
+std::string short_number(double value) {
+  std::ostringstream stream;
+  stream << std::setprecision(3) << value;
+  return stream.str();
+}
 
 std::string to_table(const std::vector<Point>& points) {
   return points.size() == 1 ? point_table(points.front()) : sweep_table(points);

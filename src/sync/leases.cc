@@ -8,12 +8,10 @@
 namespace archipelago::sync {
 namespace {
 
-auto find(const Leases::Held& held, int shard) {
-  return std::find_if(held.begin(), held.end(),
-                      [shard](const data::ShardCursor& at) { return at.shard == shard; });
+bool contains(const Leases::Held& held, int shard) {
+  return std::any_of(held.begin(), held.end(),
+                     [shard](const data::ShardCursor& at) { return at.shard == shard; });
 }
-
-bool contains(const Leases::Held& held, int shard) { return find(held, shard) != held.end(); }
 
 data::Shards order_of(std::int64_t windows, std::int64_t shards, std::size_t learners,
                       const std::vector<std::int64_t>& cursors) {
@@ -131,9 +129,7 @@ bool Leases::follow(const LeaseFollowed& event) {
   const Held before = held_at(event.learner, event.tokens);
   Held now = std::move(*tenure.offered);
   tenure.offered.reset();
-  for (data::ShardCursor& at : now) {
-    if (const auto kept = find(before, at.shard); kept != before.end()) at = *kept;
-  }
+  data::carry_over(now, before);
   for (const data::ShardCursor& at : before) {
     if (!contains(now, at.shard)) free_.push_back(at);
   }

@@ -165,10 +165,7 @@ TEST_F(DilocoTest, LearnersMeetWhereOneMayHaveToWait) {
   SharedMean mean(1);
   SharedAverager averager(mean);
   runtime::LearnerState state(setup, dataset_, kernels::make_cpu_kernels(1), 0, 0, 1);
-  state.begin(0, 0, nullptr);
-  state.take_fixed_share();
-  const runtime::GlobalState initial(setup);
-  for (int p = 0; p < setup.fragment_count(); ++p) state.receive(p, 0, *initial.theta(p));
+  begin(setup, state);
   Diloco method(setup, state, {}, &averager);
   std::vector<std::int64_t> meetings;
   for (std::int64_t step = 1; step <= 8; ++step) {

@@ -15,8 +15,8 @@
 #include "core/random.h"
 #include "data/token_dataset.h"
 #include "data/token_file.h"
-#include "runtime/global_state.h"
 #include "kernels/kernels.h"
+#include "runtime/global_state.h"
 #include "runtime/learner_state.h"
 #include "runtime/setup.h"
 #include "shared_mean.h"
@@ -64,6 +64,14 @@ inline runtime::Setup setup_of(config::RunConfig config, const data::Dataset& da
 using MakeMethod = std::function<std::unique_ptr<Method>(const runtime::Setup&,
                                                          runtime::LearnerState&, Averager&)>;
 
+// A first life that holds the initial parameters.
+inline void begin(const runtime::Setup& setup, runtime::LearnerState& state) {
+  state.begin(0, 0, nullptr);
+  state.take_fixed_share();
+  const runtime::GlobalState initial(setup);
+  for (int p = 0; p < setup.fragment_count(); ++p) state.receive(p, 0, *initial.theta(p));
+}
+
 // One learner a thread, each `steps` inner steps by the method and its finish(); what learner 0
 // ends with.
 inline checkpoint::Global train(const runtime::Setup& setup, const data::TokenDataset& dataset,
@@ -75,10 +83,7 @@ inline checkpoint::Global train(const runtime::Setup& setup, const data::TokenDa
     threads.emplace_back([&, learner] {
       SharedAverager averager(mean);
       runtime::LearnerState state(setup, dataset, kernels::make_cpu_kernels(1), learner, 0, 1);
-      state.begin(0, 0, nullptr);
-      state.take_fixed_share();
-      const runtime::GlobalState initial(setup);
-      for (int p = 0; p < setup.fragment_count(); ++p) state.receive(p, 0, *initial.theta(p));
+      begin(setup, state);
       const auto method = make(setup, state, averager);
       for (std::int64_t step = 1; step <= steps; ++step) method->step(step);
       method->finish();

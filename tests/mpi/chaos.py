@@ -19,11 +19,11 @@ class Chaos(MpiTest):
         run.wait_for(f"learner {learner} was merged again", lambda: any(
             learner in row.get("contributors", []) and row["t"] > after for row in run.metrics()))
 
-    def stop(self, run, losses, rejoins=None):
+    def stop(self, run, losses):
         run.stop()
         summary = run.finish(TRY_AGAIN)
         self.assertEqual(summary["losses"], losses, run.log_end())
-        self.assertEqual(summary["rejoins"], losses if rejoins is None else rejoins)
+        self.assertEqual(summary["rejoins"], losses)
         self.assert_tokens_counted_once(run)
         return summary
 

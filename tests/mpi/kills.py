@@ -22,9 +22,8 @@ class Kills(MpiTest):
 
     def assert_others_kept_training(self, run, number):
         """Rows of every other learner's first life stand before and after the loss on the tape."""
-        lost = next(i for i, entry in enumerate(run.events())
-                    if entry.get("event", {}).get("type") == "island_lost")
-        time = run.events()[lost]["t"] * 1e-9
+        time = next(entry["t"] for entry in run.events()
+                    if entry.get("event", {}).get("type") == "island_lost") * 1e-9
         for other in range(run.option("sync.learners")):
             if other == number:
                 continue

@@ -10,7 +10,7 @@ import unittest
 
 import job
 from job import BATCH_TOKENS, CONFIGURATION, DONE, INTERNAL, PROGRAM, TRY_AGAIN, MpiTest
-from plain_run import ROUND_ROW, STATUS, STATUS_LEARNER, STEP_ROW, SUMMARY
+from plain_run import ROUND_ROW, STATUS, STATUS_LEARNER, SUMMARY, checked_rows
 
 METHODS = ("data-parallel", "diloco", "streaming-diloco")
 STEPS = 60
@@ -58,12 +58,8 @@ class Methods(MpiTest):
         self.assertEqual(summary["outcome"], "complete")
         self.assertEqual(summary["tokens"], STEPS * learners * BATCH_TOKENS)
         self.assertLess(summary["final_val_loss"], 5)
-        rows = run.metrics()
-        steps = [row for row in rows if "learner" in row]
-        rounds = [row for row in rows if "round" in row]
-        self.assertEqual(len(steps) + len(rounds), len(rows))
+        steps, rounds = checked_rows(self, run)
         for row in steps:
-            self.assertEqual(set(row), STEP_ROW)
             self.assertEqual(row["tokens"], row["step"] * BATCH_TOKENS)
         for number, row in enumerate(rounds, 1):
             self.assertEqual(set(row), ROUND_ROW)

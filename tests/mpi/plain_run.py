@@ -22,6 +22,17 @@ SUMMARY = {
 }
 
 
+def checked_rows(test, run):
+    """The rows of steps and those of rounds; there are no others."""
+    rows = run.metrics()
+    steps = [row for row in rows if "learner" in row]
+    rounds = [row for row in rows if "round" in row]
+    test.assertEqual(len(steps) + len(rounds), len(rows))
+    for row in steps:
+        test.assertEqual(set(row), STEP_ROW)
+    return steps, rounds
+
+
 class PlainRun(MpiTest):
 
     def check_run(self, run):
@@ -36,15 +47,9 @@ class PlainRun(MpiTest):
         self.assertGreater(summary["bytes_up"], 0)
         self.assertGreater(summary["bytes_down"], 0)
 
-        rows = run.metrics()
-        steps = [row for row in rows if "learner" in row]
-        rounds = [row for row in rows if "round" in row]
-        self.assertEqual(len(steps) + len(rounds), len(rows))
-        for row in steps:
-            self.assertEqual(set(row), STEP_ROW)
+        steps, rounds = checked_rows(self, run)
         self.check_energy(summary, steps)
-        self.check_rounds([row for row in rows if "round" in row], summary["rounds"],
-                          run.option("sync.fragments"))
+        self.check_rounds(rounds, summary["rounds"], run.option("sync.fragments"))
         trained = {row["learner"]: row["tokens"] for row in steps}  # the last row of each stays
         # A learner that hears late of the end makes a few steps that don't count.
         self.assertGreaterEqual(sum(trained.values()), summary["tokens"])

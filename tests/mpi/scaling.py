@@ -68,9 +68,14 @@ class Scaling(MpiTest):
 
     def wait_for_shards(self, run, learners):
         """Waits until just these learners hold shards, then checks how they share them."""
-        run.wait_for(f"only {learners} held shards",
-                     lambda: sorted(self.follow_shards(run.events())) == learners)
-        return self.assert_all_shards_are_trained(run.events(), learners)
+        tape = []
+
+        def shared():
+            tape[:] = run.events()
+            return sorted(self.follow_shards(tape)) == learners
+
+        run.wait_for(f"only {learners} held shards", shared)
+        return self.assert_all_shards_are_trained(tape, learners)
 
     def assert_all_shards_are_trained(self, tape, learners):
         held = self.follow_shards(tape)

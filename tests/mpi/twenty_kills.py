@@ -14,7 +14,7 @@ REFILL = int(os.environ.get("TEST_REFILL", 0))
 STANDBY = int(os.environ.get("TEST_STANDBY", 0))
 
 
-def plan(victims=LEARNERS):
+def plan(victims):
     """Of the first `victims` learners, two at about the same time, then the next two, all by their
     steps: so it doesn't depend on the machine's speed. TEST_SECONDS: at random times, so far apart
     on average."""

@@ -32,7 +32,6 @@ struct State {
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<std::string, int> failures;
   int accesses = 0;
-  std::size_t launches = 0;
 };
 
 State& state() {
@@ -152,12 +151,9 @@ void require_device(const void* memory, std::size_t bytes, const std::string& wh
   }
 }
 
-std::size_t launches() { return state().launches; }
-
 cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()> kernel) {
   const std::lock_guard lock(mutex());
   if (const cudaError_t code = failure("cudaLaunchKernelEx")) return code;
-  ++state().launches;
   enqueue(config.stream, [config, kernel = std::move(kernel)] {
     const DeviceAccess access;
     run_grid(config.gridDim, config.blockDim, config.dynamicSmemBytes, kernel, state().order);

@@ -76,7 +76,4 @@ class DeviceAccess {
 // Throws Misuse unless the bytes lie in one allocation of the device's.
 void require_device(const void* memory, std::size_t bytes, const std::string& what);
 
-// Launches since the start, by anyone.
-std::size_t launches();
-
 }  // namespace archipelago::emulation
