@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""How much a death costs the others: kills learners of a run and compares the survivors before and
-after.
+"""How much a death costs the others, and how soon the dead learner counts again.
 
-usage: measure.py PROGRAM DATA.h5 [--kills N] [train options ...]
+    benchmarks/failures/measure.py build/release/archipelago inputs/data/kjv.h5 [--kills N] [train options ...]
 
-Prints, from the run's own folder, what docs/reliability.md tells: learners' blocked share, the
-syncer's longest gap between two polls, how long the dead were away, and the survivors' step rate and
-longest gap between two reported steps, with everybody alive and within two seconds of a death.
+Trains the quickstart's model with three learners and kills one of them again and again. From the run's own
+folder it prints, for what docs/reliability.md tells:
+
+    first merged fragment   from kill -9 to the first merge that holds a fragment of the learner's next life
+    next merge              from kill -9 to the next merge of whoever is there
+    steps of the others     steps a second, median and longest time between two steps of a learner that was not
+                            killed: far from every death, and within two seconds after one
 """
 
 import argparse
@@ -16,64 +19,74 @@ import statistics
 import subprocess
 import tempfile
 
-AROUND_SECONDS = 2
+import run_folder
+
+AFTER_SECONDS = 2
+MODEL = ["--model.layers=4", "--model.width=128", "--model.heads=4", "--model.context=64",
+         "--train.batch=16", "--train.warmup=60", "--sync.overlap=6", "--sync.grace=0.9"]
 
 
-def lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def gaps(rows, deaths, near):
-    """Gaps between one learner's successive rows that lie near a death, or far from all."""
-    found = []
+def step_gaps(rows, deaths):
+    """Seconds a step between successive rows of one life: near a death of another, and far from all."""
+    near, far = [], []
     for before, after in zip(rows, rows[1:]):
-        if (before["learner"], before["incarnation"]) != (after["learner"], after["incarnation"]):
-            continue
         steps = after["step"] - before["step"]
-        close = any(-0.1 < after["t"] - death < AROUND_SECONDS for death in deaths)
-        if close == near and steps > 0:
-            found.append((after["t"] - before["t"], steps))
-    return found
+        if before["incarnation"] != after["incarnation"] or steps <= 0:
+            continue
+        seconds = after["t"] - before["t"]
+        close = any(before["t"] < death + AFTER_SECONDS and after["t"] > death for death in deaths)
+        (near if close else far).append((seconds, steps))
+    return near, far
 
 
-def describe(name, found):
-    if not found:
-        return
-    seconds = sum(gap for gap, _ in found)
-    steps = sum(count for _, count in found)
-    print(f"{name}: {steps / seconds:.2f} steps/s a learner, longest gap "
-          f"{max(gap for gap, _ in found) * 1000:.0f} ms, median "
-          f"{statistics.median(gap for gap, _ in found) * 1000:.0f} ms")
+def describe(name, gaps):
+    seconds = sorted(gap / steps for gap, steps in gaps)
+    rate = sum(steps for _, steps in gaps) / sum(gap for gap, _ in gaps)
+    print(f"  {name}: {rate:.2f} steps/s a learner; a step {statistics.median(seconds):.3f} s (median), "
+          f"longest {seconds[-1]:.3f} s, of {len(seconds)}")
+
+
+def describe_seconds(name, seconds):
+    print(f"{name}: median {statistics.median(seconds):.3f} s, longest {max(seconds):.3f} s, "
+          f"of {len(seconds)}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("program")
     parser.add_argument("data")
-    parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=600)
     arguments, options = parser.parse_known_args()
     apart = arguments.steps // (arguments.kills + 1)
-    plan = "; ".join(f"kill learner={kill % 3} step={apart * (kill + 1)}"
-                     for kill in range(arguments.kills))
+    plan = "; ".join(f"kill learner=0 step={apart * (kill + 1)}" for kill in range(arguments.kills))
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "run"
         subprocess.run(
             [arguments.program, "launch", "--", f"--data.path={arguments.data}", f"--out={out}",
              f"--train.steps={arguments.steps}", f"--sync.spares={arguments.kills}",
-             "--sync.refill=0", f"--chaos={plan}", *options], check=True)
+             "--sync.refill=0", f"--chaos={plan}", *MODEL, *options],
+            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         summary = json.loads((out / "summary.json").read_text())
-        rows = [row for row in lines(out / "metrics.jsonl") if "learner" in row]
-        deaths = [entry["t"] * 1e-9 for entry in lines(out / "events.jsonl") if "fault" in entry]
-        for name in ("losses", "rejoins", "goodput", "blocked_fraction", "syncer_max_gap_s"):
-            print(f"{name}: {summary[name]:.4g}")
-        print("away, s:", ", ".join(f"{seconds:.3f}" for seconds in summary["rejoin_s"]))
-        by_learner = {}
-        for row in rows:
-            by_learner.setdefault(row["learner"], []).append(row)
-        for near, name in ((False, "all alive"), (True, "around deaths")):
-            describe(name, [gap for learner in by_learner.values()
-                            for gap in gaps(learner, deaths, near)])
+        events = run_folder.lines(out / "events.jsonl")
+        rows = [row for row in run_folder.lines(out / "metrics.jsonl") if "learner" in row]
+    kills = run_folder.kills(events)
+    deaths = [kill["t"] for kill in kills]
+    merges = run_folder.merge_times(events)
+    for name in ("losses", "rejoins", "goodput", "blocked_fraction", "syncer_max_gap_s"):
+        print(f"{name}: {summary[name]:.4g}")
+    describe_seconds("first merged fragment", [kill["merged_after"] for kill in kills
+                                               if kill["merged_after"] is not None])
+    describe_seconds("next merge", [min(time for time in merges if time > death) - death
+                                    for death in deaths])
+    near, far = [], []
+    for learner in sorted({row["learner"] for row in rows} - {kill["learner"] for kill in kills}):
+        gaps = step_gaps([row for row in rows if row["learner"] == learner], deaths)
+        near += gaps[0]
+        far += gaps[1]
+    print("steps of the others")
+    describe("far from every death", far)
+    describe(f"within {AFTER_SECONDS} s after one", near)
 
 
 if __name__ == "__main__":
