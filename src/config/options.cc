@@ -191,7 +191,7 @@ void add_named(std::set<int>& learners, std::string_view text, std::string_view 
 void add_named_in_file(std::set<int>& learners, const std::filesystem::path& file) {
   std::ifstream lines(file);  // read_ini_file says what is wrong with it
   for (std::string line; std::getline(lines, line);) {
-    const auto first = line.find_first_not_of(" \t");
+    const auto first = line.find_first_not_of(" \t\xEF\xBB\xBF");  // or a byte order mark
     if (first != std::string::npos) {
       add_named(learners, std::string_view(line).substr(first), "[learner.", ']');
     }

@@ -3,8 +3,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <limits>
 #include <string>
 
 #include "config/options.h"
@@ -30,11 +33,40 @@ double learner_bytes(const Setup& setup, const Layout& layout) {
 }
 
 double memory_of_host() {
-  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const double built_in =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  return std::min(built_in, memory_of_group("/proc/self/cgroup", "/sys/fs/cgroup"));
+}
+
+// The number in a control group's file; infinite where it says "max" or there is none.
+double limit_in(const std::filesystem::path& file) {
+  double limit = 0;
+  return std::ifstream(file) >> limit ? limit : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace
+
+double memory_of_group(const std::filesystem::path& membership, const std::filesystem::path& root) {
+  double limit = std::numeric_limits<double>::infinity();
+  std::ifstream lines(membership);
+  for (std::string line; std::getline(lines, line);) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    if (!controllers.empty() && controllers != "memory") continue;
+    const bool unified = controllers.empty();
+    const std::filesystem::path mounted = unified ? root : root / "memory";
+    std::filesystem::path group = std::filesystem::path(line.substr(second + 1)).relative_path();
+    while (true) {
+      limit = std::min(
+          limit, limit_in(mounted / group / (unified ? "memory.max" : "memory.limit_in_bytes")));
+      if (group.empty()) break;
+      group = group.parent_path();
+    }
+  }
+  return limit;
+}
 
 void require_resources(const Setup& setup, const Layout& layout, int rank) {
   require_memory(learner_bytes(setup, layout), memory_of_host());

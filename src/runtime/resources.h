@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "link/mailbox.h"
@@ -14,6 +15,11 @@ void require_resources(const Setup& setup, const Layout& layout, int rank);
 
 // When a host of `memory` bytes has not the `needed` ones.
 void require_memory(double needed, double memory);
+
+// Bytes that the control groups of a process leave it: the least limit of its group and those
+// around it, infinite where there is none. `membership` is its /proc/PID/cgroup, `root` where
+// control groups are mounted (cgroups(7), versions 1 and 2).
+double memory_of_group(const std::filesystem::path& membership, const std::filesystem::path& root);
 
 // When the windows of so many leaders do not fit the `free` bytes of the folder that MPI keeps them
 // in.

@@ -64,8 +64,8 @@ RunConfig unlike_default() {
   RunConfig c;
   c.model = {"moe", "124M", 7, 96, 6, 33, 300, 4, 3, 20, 0.5, 0.25, 28, 1, 7, true};
   c.data = {"/data set/tokens.h5", 3, true};
-  c.train = {18,        3,   12345678901234, "sgd", "linear", 0.1, 0.3, 3,
-             1.0 / 3.0, 0.8, 0.85,           0.5,   0.0,      99,  5,   1000, "f32", true};
+  c.train = {18, 3, 12345678901234, "sgd", "linear", 0.1, 0.3, 3, 1.0 / 3.0, 0.8, 0.85, 0.5, 0.0,
+             99, 5, 1000,           "f32", true};
   c.sync = {5,   2,   4,    1, false, 7.5, 6, 1.25, 2, 0.5, 2.5, "mean", 0.123456789012345678,
             0.1, 1.5, 9.75, 0};
   c.wire = {"e3m0", "bf16"};
@@ -252,6 +252,8 @@ TEST_F(OptionsTest, FilesOfOtherSystems) {
   const RunConfig config = parse_run_config(Arguments{"--config", path});
   EXPECT_EQ(config.sync.learners, 5);
   EXPECT_EQ(config.sync.quorum, 2);
+  const std::string own = file("own.ini", "\xEF\xBB\xBF[learner.1]\r\ntrain.batch = 4\r\n");
+  EXPECT_EQ(for_learner(parse_run_config(Arguments{"--config", own}), 1).train.batch, 4);
 }
 
 TEST_F(OptionsTest, BadCommandLines) {
