@@ -40,6 +40,18 @@ constexpr std::int64_t encoded_size(Encoding encoding, std::int64_t count) {
   return 0;
 }
 
+// Elements that are worked on, and summed up, together: they and all that belongs to them stay in
+// the second-level cache meanwhile. A multiple of kWireBlock.
+constexpr std::int64_t kWirePart = 16384;
+
+// Checksum of the bytes of the part that begins at element `begin`, a multiple of kWirePart, of
+// `count`: of its codes, with that of its scales as the seed.
+std::uint64_t part_checksum(Encoding encoding, const std::byte* bytes, std::int64_t count,
+                            std::int64_t begin);
+
+// Checksum of the bytes of `count` elements: of their parts' checksums, one after the other.
+std::uint64_t wire_checksum(Encoding encoding, const std::byte* bytes, std::int64_t count);
+
 class WireKernels {
  public:
   virtual ~WireKernels() = default;
@@ -47,14 +59,20 @@ class WireKernels {
   // bytes[encoded_size(count)] = x[count], where x = values - base + residual; `base` may be null
   // (zero). `residual`: for block encodings only, else null; becomes x minus what decode() makes of
   // the bytes (error feedback: Seide et al. 2014, section 3.2). A block with an element that is not
-  // finite decodes to none that is, and its residual is 0.
-  virtual void encode(Encoding encoding, std::byte* bytes, const float* values, const float* base,
-                      float* residual, std::int64_t count) = 0;
+  // finite decodes to none that is, and its residual is 0. Returns the wire_checksum() of the
+  // bytes.
+  virtual std::uint64_t encode(Encoding encoding, std::byte* bytes, const float* values,
+                               const float* base, float* residual, std::int64_t count) = 0;
 
   // values[count] = base + what `bytes` stands for; `base` may be null (zero) and may be `values`.
   // Any bytes stand for something.
   virtual void decode(Encoding encoding, float* values, const float* base, const std::byte* bytes,
                       std::int64_t count) = 0;
+
+  // The same of the part that begins at element `begin`, a multiple of kWirePart, alone; on the
+  // caller's thread.
+  virtual void decode_part(Encoding encoding, float* values, const float* base,
+                           const std::byte* bytes, std::int64_t count, std::int64_t begin) = 0;
 };
 
 // On up to `threads` >= 1 threads of this process; the bits don't depend on how many.

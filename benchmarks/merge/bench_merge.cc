@@ -1,8 +1,13 @@
 // bench_merge LEARNERS MEBIBYTES PIECE_ELEMENTS THREADS
 //
-// Reads orders from standard input, one a line: "merge N" merges a fragment of so many mebibytes N
-// times, "read N" reads as much memory as the learners' data N times. Answers with the seconds that
-// one of them took: by the wall, and of all its threads together.
+// Reads orders from standard input, one a line, "WHAT N" for N times:
+//   merge   a fragment of so many mebibytes, with the norms that were taken on arrival
+//   whole   the same, but the norms are taken now
+//   arrive  what the syncer does with one learner's fragment as it arrives, on one thread: checks
+//   its
+//           checksum and takes its norms
+//   read    as much memory as the learners' data
+// Answers with the seconds that one of them took: by the wall, and of all its threads together.
 
 #include <omp.h>
 
@@ -15,11 +20,14 @@
 #include <vector>
 
 #include "core/random.h"
+#include "fragment/codec.h"
 #include "sync/merge.h"
+#include "sync/norms.h"
 
 namespace {
 
 using archipelago::Random;
+namespace fragment = archipelago::fragment;
 namespace sync = archipelago::sync;
 
 double processor_seconds() {
@@ -62,6 +70,16 @@ float read_all(const std::vector<std::vector<float>>& learners, int threads) {
   return sum;
 }
 
+sync::SquaredNorms arrive(std::span<const sync::MergePiece> pieces, const std::vector<float>& theta,
+                          const std::vector<float>& values) {
+  const fragment::Codec codec(1);
+  sync::SquaredNorms norms(pieces);
+  fragment::Reader reader(codec, fragment::Encoding::f32, std::as_bytes(std::span(values)),
+                          std::ssize(values));
+  while (!reader.done()) norms.add(theta, values, reader.read_part());
+  return norms;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -80,12 +98,20 @@ int main(int argc, char** argv) {
   for (int i = 0; i < learners; ++i) {
     values.push_back(filled(size, 1, threads, 2 + static_cast<std::uint64_t>(i) * size));
   }
-  for (int i = 0; i < learners; ++i) inputs.push_back({values[i], 1.0 + i});
   std::vector<sync::MergePiece> pieces;
   for (std::int64_t begin = 0; begin < size; begin += piece_size) {
     pieces.push_back(
         {begin, std::min(piece_size, size - begin), sync::MergeRule::radial_directional});
   }
+  std::vector<sync::SquaredNorms> norms;
+  for (int i = 0; i < learners; ++i) norms.push_back(arrive(pieces, theta, values[i]));
+  for (int i = 0; i < learners; ++i) {
+    inputs.push_back({values[i], 1.0 + i, norms[i].of_pieces()});
+  }
+  std::vector<sync::MergeInput> without = inputs;
+  for (sync::MergeInput& input : without) input.squares = {};
+  std::vector<float> new_theta = filled(size, 1, threads, 0);
+  std::vector<float> new_momentum = new_theta;
   std::string order;
   int times = 0;
   float sink = 0;
@@ -93,8 +119,11 @@ int main(int argc, char** argv) {
     const double wall = wall_seconds();
     const double processor = processor_seconds();
     for (int i = 0; i < times; ++i) {
-      if (order == "merge") {
-        sync::merge_fragment(pieces, inputs, {0, 0.9}, theta, momentum, threads);
+      if (order == "merge" || order == "whole") {
+        sync::merge_fragment(pieces, order == "merge" ? inputs : without, {}, {theta, momentum},
+                             {new_theta, new_momentum}, threads);
+      } else if (order == "arrive") {
+        norms[0] = arrive(pieces, theta, values[0]);
       } else {
         sink += read_all(values, threads);
       }

@@ -9,12 +9,15 @@ Ours, PyTorch's and a plain read of the learners' data take turns, so that all s
 row for each number of learners M, of fragments of 64 MiB in tensors of 768 x 3072 elements; the medians
 over the turns of
 
-    GB/s        learners' bytes merged a second
-    of two      that, as a share of what two passes over them at the bandwidth of the read would give:
-    passes      radial-directional averaging needs the norms of all before it can add any
-    traffic     all that has to be moved (learners and Theta twice, momentum once; momentum and Theta
-                written), as a share of the same bandwidth
-    / PyTorch   ours over PyTorch's
+    GB/s        learners' bytes merged a second, with the norms that the syncer took as they arrived
+    passes      what has to be moved, over the learners' bytes: the learners' once, Theta twice, the mean
+                direction written and read (its length is known only at the tensor's end), the old momentum
+                read, the new momentum and Theta written: M + 7 fragments for M. Memory moves more: a line
+                that is written is read first
+    share       GB/s of what that many passes at the bandwidth of the read would give
+    arrival     bytes a second of one learner's fragment as it arrives, on one thread: its checksum is
+                checked and its norms from Theta are taken, in one pass over it and one over Theta
+    / PyTorch   ours over PyTorch's, which takes the norms too, so ours with the norms taken in the merge
 """
 
 import argparse
@@ -46,26 +49,31 @@ class Player:
         self.process.wait()
 
 
+def passes(learners):
+    return (learners + 7) / learners
+
+
 def measure(program, learners, threads, turns, clock):
     arguments = [learners, MEBIBYTES, PIECE, threads]
     ours = Player([program, *arguments], clock)
     torch = Player([sys.executable, pathlib.Path(__file__).with_name("torch_merge.py"), *arguments], clock)
     size = learners * MEBIBYTES * 2**20
-    rates = {"ours": [], "two passes": [], "traffic": [], "pytorch": [], "read": []}
+    rates = {"ours": [], "share": [], "arrival": [], "pytorch": [], "read": []}
     for player in (ours, torch):
         player.seconds("merge 1")
     for _ in range(turns):
         read = ours.seconds("read 2")
         merged = ours.seconds("merge 2")
         again = ours.seconds("read 2")
+        arrived = ours.seconds("arrive 2")
+        whole = ours.seconds("whole 1")
         theirs = torch.seconds("merge 1")
         bandwidth = size / min(read, again)
-        moved = size * (2 * learners + 5) / learners
         rates["read"].append(bandwidth)
         rates["ours"].append(size / merged)
-        rates["two passes"].append(size / merged / (bandwidth / 2))
-        rates["traffic"].append(moved / merged / bandwidth)
-        rates["pytorch"].append(theirs / merged)
+        rates["share"].append(size / merged * passes(learners) / bandwidth)
+        rates["arrival"].append(size / learners / arrived)
+        rates["pytorch"].append(theirs / whole)
     ours.close()
     torch.close()
     return {name: statistics.median(values) for name, values in rates.items()}
@@ -79,14 +87,14 @@ def main():
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--clock", choices=["wall", "processor"], default="wall")
     options = parser.parse_args()
-    print(f"{'M':>3} {'GB/s':>7} {'read GB/s':>10} {'of two passes':>14} {'traffic':>8} {'/ PyTorch':>10}")
+    print(f"{'M':>3} {'GB/s':>7} {'read GB/s':>10} {'passes':>7} {'share':>7} {'arrival':>8} {'/ PyTorch':>10}")
     for learners in options.learners:
         rates = measure(
             options.program, learners, options.threads, options.turns, ["wall", "processor"].index(options.clock)
         )
         print(
-            f"{learners:>3} {rates['ours'] / 1e9:>7.2f} {rates['read'] / 1e9:>10.2f}"
-            f" {rates['two passes']:>14.1%} {rates['traffic']:>8.1%} {rates['pytorch']:>10.2f}"
+            f"{learners:>3} {rates['ours'] / 1e9:>7.2f} {rates['read'] / 1e9:>10.2f} {passes(learners):>7.2f}"
+            f" {rates['share']:>7.1%} {rates['arrival'] / 1e9:>8.2f} {rates['pytorch']:>10.2f}"
         )
 
 

@@ -3,7 +3,7 @@
 // Two ranks, a leader and a syncer, exchange fragments of each size through the project's own pair,
 // and raw MPI_Put with flush on another window between the same two, in turns. Prints a line for
 // each size: kibibytes, then the medians over the turns in bytes a second of raw puts and of
-// fragments (sent, checked by the syncer and acknowledged), and of the turns' ratios of the two.
+// fragments (sent, read by the syncer and acknowledged), and of the turns' ratios of the two.
 
 #include <algorithm>
 #include <cstdint>

@@ -5,9 +5,9 @@
     python3 benchmarks/transport/transport.py build/release/benchmarks/transport/bench_transport MPIRUN
 
 For each path (shared memory, loopback TCP, as root also two hosts in network namespaces) a table of
-fragment sizes: GB/s of raw puts, GB/s of fragments (with their checksums, on both sides, and
-acknowledgments), and the latter as a share of the former; medians over turns that alternate within one
-job. On one host MPI puts windows into shared memory whatever else it uses; loopback TCP then carries only
+fragment sizes: GB/s of raw puts, GB/s of fragments (header, data, flag, read by the syncer's loop and
+acknowledged; their checksums are taken and checked where they are encoded and read, not on the way), and
+the latter as a share of the former; medians over turns that alternate within one job. On one host MPI puts windows into shared memory whatever else it uses; loopback TCP then carries only
 what comes down.
 """
 

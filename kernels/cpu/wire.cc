@@ -5,7 +5,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <vector>
 
+#include "core/checksum.h"
 #include "kernels/cpu/parallel.h"
 
 namespace archipelago::kernels {
@@ -256,48 +259,69 @@ void decode_bf16(float* values, const float* base, const std::byte* bytes, Range
   }
 }
 
+void encode_range(Encoding encoding, const Source& source, std::byte* bytes, std::int64_t count,
+                  Range range) {
+  switch (encoding) {
+    case Encoding::f32:
+      return encode_f32(source, bytes, range);
+    case Encoding::bf16:
+      return encode_bf16(source, bytes, range);
+    case Encoding::int8:
+      return encode_blocks<Int8>(source, bytes, count, range);
+    case Encoding::e3m0:
+      return encode_blocks<E3m0>(source, bytes, count, range);
+  }
+}
+
+void decode_range(Encoding encoding, float* values, const float* base, const std::byte* bytes,
+                  std::int64_t count, Range range) {
+  switch (encoding) {
+    case Encoding::f32:
+      return decode_f32(values, base, bytes, range);
+    case Encoding::bf16:
+      return decode_bf16(values, base, bytes, range);
+    case Encoding::int8:
+      return decode_blocks<Int8>(values, base, bytes, count, range);
+    case Encoding::e3m0:
+      return decode_blocks<E3m0>(values, base, bytes, count, range);
+  }
+}
+
 class CpuWireKernels final : public WireKernels {
  public:
   explicit CpuWireKernels(int threads) : threads_(threads) {}
 
-  void encode(Encoding encoding, std::byte* bytes, const float* values, const float* base,
-              float* residual, std::int64_t count) override {
+  std::uint64_t encode(Encoding encoding, std::byte* bytes, const float* values, const float* base,
+                       float* residual, std::int64_t count) override {
     const Source source{values, base, residual};
-    for_ranges(count, [&](Range range) {
-      switch (encoding) {
-        case Encoding::f32:
-          return encode_f32(source, bytes, range);
-        case Encoding::bf16:
-          return encode_bf16(source, bytes, range);
-        case Encoding::int8:
-          return encode_blocks<Int8>(source, bytes, count, range);
-        case Encoding::e3m0:
-          return encode_blocks<E3m0>(source, bytes, count, range);
+    std::vector<std::uint64_t> sums(static_cast<std::size_t>((count + kWirePart - 1) / kWirePart));
+    for_ranges(count, kWirePart, [&](Range range) {
+      for (std::int64_t begin = range.begin; begin < range.end; begin += kWirePart) {
+        const Range part{begin, std::min(begin + kWirePart, range.end)};
+        encode_range(encoding, source, bytes, count, part);
+        sums[static_cast<std::size_t>(begin / kWirePart)] =
+            part_checksum(encoding, bytes, count, begin);
       }
     });
+    return checksum(std::as_bytes(std::span(sums)));
   }
 
   void decode(Encoding encoding, float* values, const float* base, const std::byte* bytes,
               std::int64_t count) override {
-    for_ranges(count, [&](Range range) {
-      switch (encoding) {
-        case Encoding::f32:
-          return decode_f32(values, base, bytes, range);
-        case Encoding::bf16:
-          return decode_bf16(values, base, bytes, range);
-        case Encoding::int8:
-          return decode_blocks<Int8>(values, base, bytes, count, range);
-        case Encoding::e3m0:
-          return decode_blocks<E3m0>(values, base, bytes, count, range);
-      }
-    });
+    for_ranges(count, kWireBlock,
+               [&](Range range) { decode_range(encoding, values, base, bytes, count, range); });
+  }
+
+  void decode_part(Encoding encoding, float* values, const float* base, const std::byte* bytes,
+                   std::int64_t count, std::int64_t begin) override {
+    decode_range(encoding, values, base, bytes, count, {begin, std::min(begin + kWirePart, count)});
   }
 
  private:
   template <typename Body>
-  void for_ranges(std::int64_t count, const Body& body) const {
+  void for_ranges(std::int64_t count, std::int64_t grain, const Body& body) const {
     const auto worth = static_cast<int>(std::min<std::int64_t>(threads_, count / kThreadElements));
-    parallel_ranges(std::max(worth, 1), count, kWireBlock, [&](int, Range range) { body(range); });
+    parallel_ranges(std::max(worth, 1), count, grain, [&](int, Range range) { body(range); });
   }
 
   int threads_;

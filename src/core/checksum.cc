@@ -6,22 +6,6 @@
 
 namespace archipelago {
 
-struct Checksum::State {
-  XXH3_state_t xxh3;
-};
-
-Checksum::Checksum(std::uint64_t seed) : state_(std::make_unique<State>()) {
-  XXH3_64bits_reset_withSeed(&state_->xxh3, seed);
-}
-
-Checksum::~Checksum() = default;
-
-void Checksum::add(std::span<const std::byte> bytes) {
-  XXH3_64bits_update(&state_->xxh3, bytes.data(), bytes.size());
-}
-
-std::uint64_t Checksum::value() const { return XXH3_64bits_digest(&state_->xxh3); }
-
 std::uint64_t checksum(std::span<const std::byte> bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }

@@ -1,7 +1,10 @@
 #include "fragment/codec.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
+#include "core/checksum.h"
 #include "core/error.h"
 
 namespace archipelago::fragment {
@@ -14,13 +17,14 @@ Encoding encoding_named(std::string_view name) {
   throw Error(ExitCode::configuration, "there is no wire encoding '" + std::string(name) + "'");
 }
 
-std::vector<std::byte> Codec::encode(Encoding encoding, std::span<const float> values,
-                                     std::span<const float> base, std::span<float> residual) const {
+Codec::Encoded Codec::encode(Encoding encoding, std::span<const float> values,
+                             std::span<const float> base, std::span<float> residual) const {
   const auto count = static_cast<std::int64_t>(values.size());
   std::vector<std::byte> bytes(static_cast<std::size_t>(encoded_size(encoding, count)));
-  kernels_->encode(encoding, bytes.data(), values.data(), base.empty() ? nullptr : base.data(),
-                   residual.empty() ? nullptr : residual.data(), count);
-  return bytes;
+  const std::uint64_t sum =
+      kernels_->encode(encoding, bytes.data(), values.data(), base.empty() ? nullptr : base.data(),
+                       residual.empty() ? nullptr : residual.data(), count);
+  return {std::move(bytes), sum};
 }
 
 std::optional<std::span<const float>> Codec::read(Encoding encoding,
@@ -44,6 +48,29 @@ bool Codec::decode(Encoding encoding, std::span<const std::byte> bytes, std::spa
   kernels_->decode(encoding, values.data(), base.empty() ? nullptr : base.data(), bytes.data(),
                    count);
   return true;
+}
+
+Reader::Reader(const Codec& codec, Encoding encoding, std::span<const std::byte> bytes,
+               std::int64_t count, std::span<const float> base, std::span<float> values)
+    : codec_(&codec),
+      encoding_(encoding),
+      bytes_(bytes),
+      count_(count),
+      base_(base),
+      values_(values) {}
+
+std::int64_t Reader::read_part() {
+  sums_.push_back(kernels::part_checksum(encoding_, bytes_.data(), count_, read_));
+  if (!values_.empty()) {
+    codec_->kernels_->decode_part(encoding_, values_.data(), base_.empty() ? nullptr : base_.data(),
+                                  bytes_.data(), count_, read_);
+  }
+  read_ = std::min(read_ + kernels::kWirePart, count_);
+  return read_;
+}
+
+std::uint64_t Reader::checksum() const {
+  return archipelago::checksum(std::as_bytes(std::span(sums_)));
 }
 
 }  // namespace archipelago::fragment

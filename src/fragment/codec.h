@@ -29,12 +29,16 @@ class Codec {
   // `threads`: of this process, for large fragments.
   explicit Codec(int threads) : kernels_(kernels::make_cpu_wire_kernels(threads)) {}
 
+  struct Encoded {
+    std::vector<std::byte> bytes;
+    std::uint64_t checksum;  // kernels::wire_checksum()
+  };
+
   // The bytes of values - base + residual; `base` may be empty (zero), `residual` too, and is so
   // where the encoding has no error feedback; it becomes what these bytes lack. All others have the
   // same size.
-  std::vector<std::byte> encode(Encoding encoding, std::span<const float> values,
-                                std::span<const float> base = {},
-                                std::span<float> residual = {}) const;
+  Encoded encode(Encoding encoding, std::span<const float> values, std::span<const float> base = {},
+                 std::span<float> residual = {}) const;
 
   // What the bytes say, `count` elements: f32 where it stands, else decoded into `scratch`. f32
   // bytes are aligned as floats. Nothing when decode() would say false.
@@ -47,7 +51,35 @@ class Codec {
                             std::span<const float> base, std::span<float> values) const;
 
  private:
+  friend class Reader;
+
   std::unique_ptr<kernels::WireKernels> kernels_;
+};
+
+// Goes once over the bytes of a fragment, a part of kernels::kWirePart elements at a time: sums
+// them up and decodes them, so that whatever else is to be done with a part finds it in the cache.
+class Reader {
+ public:
+  // values = base + what the bytes say, as Codec::decode; or, where both are empty, the bytes are
+  // only summed up. `bytes` has the length of `count` elements. All, the codec too, outlive this.
+  Reader(const Codec& codec, Encoding encoding, std::span<const std::byte> bytes,
+         std::int64_t count, std::span<const float> base = {}, std::span<float> values = {});
+
+  bool done() const { return read_ == count_; }
+  // Reads the next part; precondition !done(). The number of elements read so far.
+  std::int64_t read_part();
+  // The kernels::wire_checksum() of what was read.
+  std::uint64_t checksum() const;
+
+ private:
+  const Codec* codec_;
+  Encoding encoding_;
+  std::span<const std::byte> bytes_;
+  std::int64_t count_;
+  std::span<const float> base_;
+  std::span<float> values_;
+  std::int64_t read_ = 0;
+  std::vector<std::uint64_t> sums_;  // of the parts
 };
 
 }  // namespace archipelago::fragment

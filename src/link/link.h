@@ -14,7 +14,7 @@ enum class [[nodiscard]] PeerState{alive, lost};
 
 // What is done to a fragment on its way, to try out what happens then.
 struct Disturbance {
-  bool corrupt = false;          // one bit of its data is turned over after it was checksummed
+  bool corrupt = false;          // one bit of its data is turned over on the way
   std::function<void()> inside;  // called when its data has been sent and its flag has not
 };
 
@@ -41,7 +41,8 @@ class LeaderEnd {
   virtual std::int64_t bytes_up() const = 0;
 };
 
-// A fragment in the syncer's own memory; valid until acknowledged.
+// A fragment in the syncer's own memory; valid until acknowledged. Its header is as it was sent;
+// its data may be damaged: who reads them checks header.checksum.
 struct ArrivedFragment {
   FragmentHeader header;
   std::span<const std::byte> data;
@@ -62,8 +63,8 @@ class SyncerEnd {
   // The peer's newest report if it is newer than the last one read.
   virtual std::optional<Report> read_report(int peer) = 0;
 
-  // A fragment of the peer that was not read yet. Torn or damaged ones are acknowledged, counted
-  // and skipped.
+  // A fragment of the peer that was not read yet. Ones whose header is damaged are acknowledged,
+  // counted and skipped.
   virtual std::optional<ArrivedFragment> read_fragment(int peer) = 0;
 
   // Gives the slot back to the peer; its data is gone.
@@ -78,6 +79,7 @@ class SyncerEnd {
   // Whether everything that was sent to living peers has left.
   virtual bool drained() const = 0;
 
+  // Headers of fragments so far.
   virtual std::int64_t damaged() const = 0;
   virtual std::int64_t bytes_up() const = 0;
   virtual std::int64_t bytes_down() const = 0;

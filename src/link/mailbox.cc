@@ -72,15 +72,8 @@ std::size_t MailboxLayout::data_offset(int slot) const {
   return header_offset(slot) + round_up(sizeof(SlotHeader));
 }
 
-Checksum slot_checksum(const SlotHeader& header) {
-  return Checksum(
-      checksum(std::as_bytes(std::span(&header, 1)).first(offsetof(SlotHeader, checksum))));
-}
-
-std::uint64_t slot_checksum(const SlotHeader& header, std::span<const std::byte> data) {
-  Checksum sum = slot_checksum(header);
-  sum.add(data);
-  return sum.value();
+std::uint64_t header_checksum(const SlotHeader& header) {
+  return checksum(std::as_bytes(std::span(&header, 1)).first(offsetof(SlotHeader, checksum)));
 }
 
 std::vector<std::byte> encode_report(const MailboxLayout& layout, const Report& report,
@@ -175,11 +168,11 @@ std::optional<ArrivedFragment> MailboxReader::read_slot(int slot, std::uint64_t 
   SlotHeader header;
   std::memcpy(&header, memory_.data() + layout_.header_offset(slot), sizeof header);
   const auto bytes = header.fields.bytes;
-  if (header.number != flag || bytes < 0 || bytes > layout_.largest_fragment()) {
+  if (header.number != flag || header.checksum != header_checksum(header) || bytes < 0 ||
+      bytes > layout_.largest_fragment()) {
     return std::nullopt;
   }
   const auto data = memory_.subspan(layout_.data_offset(slot), static_cast<std::size_t>(bytes));
-  if (header.checksum != slot_checksum(header, data)) return std::nullopt;
   return ArrivedFragment{header.fields, data, slot};
 }
 

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "core/checksum.h"
 #include "link/link.h"
 #include "link/message.h"
 
@@ -20,7 +19,9 @@ namespace archipelago::link {
 //
 // The leader writes a slot's header and data, makes sure they have arrived, then writes its flag:
 // the number of the message, which the syncer has not seen yet. A slot is written again only after
-// its acknowledgment. Whoever reads checks the checksums, so a torn write is dropped, never used.
+// its acknowledgment. The header has a checksum of its own and holds that of the data, so that
+// nothing here goes over the data; whoever reads a part checks its checksum, so a torn write is
+// dropped, never used.
 class MailboxLayout {
  public:
   static constexpr int kSlots = 2;
@@ -44,16 +45,15 @@ class MailboxLayout {
   std::size_t slot_bytes_;
 };
 
-// The header of a slot as bytes: fields, the message's number, checksum over these and the data.
+// The header of a slot as bytes: fields, the message's number, checksum over these.
 struct SlotHeader {
   FragmentHeader fields;
   std::uint64_t number = 0;
   std::uint64_t checksum = 0;
 };
 
-// Checksum of a slot's header, to which that of the data is to be added, and of both.
-Checksum slot_checksum(const SlotHeader& header);
-std::uint64_t slot_checksum(const SlotHeader& header, std::span<const std::byte> data);
+// What a header's checksum has to be.
+std::uint64_t header_checksum(const SlotHeader& header);
 
 // The report's bytes, report_bytes() of them.
 std::vector<std::byte> encode_report(const MailboxLayout& layout, const Report& report,
@@ -68,7 +68,8 @@ class MailboxReader {
   // fails it and is read at the next call).
   std::optional<Report> read_report();
 
-  // The next fragment whose flag is new. A damaged one is reported by `damaged_slot` and skipped.
+  // The next fragment whose flag is new. One with a damaged header is reported by `damaged_slot`
+  // and skipped.
   std::optional<ArrivedFragment> read_fragment(std::optional<int>& damaged_slot);
 
  private:

@@ -56,6 +56,7 @@ struct FragmentHeader {
   std::int64_t at_tokens = 0;  // Report::tokens when it was copied
   std::int64_t elements = 0;   // that the data stands for
   std::int64_t bytes = 0;      // of the data; set by the link
+  std::uint64_t checksum = 0;  // of the data, kernels::wire_checksum(); set by who encodes them
   std::int32_t encoding = 0;   // of the data, fragment::Encoding
   std::int32_t unused = 0;
 };
@@ -95,8 +96,8 @@ struct DownHeader {
   std::int32_t fault_rank = 0;  // island rank that the fault hits
   double seconds = 0;
   double factor = 0;
-  std::int32_t orderly = 0;  // finish: 1 when nobody died, so MPI_Finalize is safe
-  std::int32_t moment = 0;   // fault: Moment of src/runtime/chaos.h
+  std::int32_t orderly = 0;   // finish: 1 when nobody died, so MPI_Finalize is safe
+  std::int32_t moment = 0;    // fault: Moment of src/runtime/chaos.h
   std::int32_t encoding = 0;  // of the data, fragment::Encoding
 };
 

@@ -46,6 +46,7 @@ PeerState MpiLeaderEnd::put_fragment(const FragmentHeader& header,
   slot_free_[static_cast<std::size_t>(slot)] = false;
   SlotHeader slot_header{header, ++fragments_, 0};
   slot_header.fields.bytes = static_cast<std::int64_t>(data.size());
+  slot_header.checksum = header_checksum(slot_header);
   bytes_up_ += static_cast<std::int64_t>(sizeof slot_header + data.size());
 
   const auto put = [&](std::span<const std::byte> bytes, std::size_t offset) {
@@ -53,7 +54,7 @@ PeerState MpiLeaderEnd::put_fragment(const FragmentHeader& header,
            mpi::Outcome::ok;
   };
   const Disturbance disturbance = std::exchange(disturbance_, {});
-  bool sent = put_data(slot_header, data, slot) == mpi::Outcome::ok;
+  bool sent = put(data, layout_.data_offset(slot));
   if (sent && disturbance.corrupt && !data.empty()) {
     const std::byte wrong = data[0] ^ std::byte{1};
     sent = put(std::span(&wrong, 1), layout_.data_offset(slot));
@@ -64,23 +65,6 @@ PeerState MpiLeaderEnd::put_fragment(const FragmentHeader& header,
          put(std::as_bytes(std::span(&slot_header.number, 1)), layout_.flag_offset(slot));
   syncer_lost_ = !sent;
   return syncer_lost_ ? PeerState::lost : PeerState::alive;
-}
-
-// Sets the header's checksum on the way: what has just been summed up is still in the cache when it
-// is put.
-mpi::Outcome MpiLeaderEnd::put_data(SlotHeader& header, std::span<const std::byte> data, int slot) {
-  constexpr std::size_t kPart = 256 << 10;
-  const std::string doing = "putting a fragment to the syncer";
-  Checksum sum = slot_checksum(header);
-  for (std::size_t begin = 0; begin < data.size(); begin += kPart) {
-    const auto part = data.subspan(begin, std::min(kPart, data.size() - begin));
-    sum.add(part);
-    const auto outcome =
-        pair_.window.start_put(part, MpiPair::kSyncer, layout_.data_offset(slot) + begin, doing);
-    if (outcome != mpi::Outcome::ok) return outcome;
-  }
-  header.checksum = sum.value();
-  return pair_.window.flush(MpiPair::kSyncer, doing);
 }
 
 PeerState MpiLeaderEnd::poll(std::vector<DownMessage>& messages) {

@@ -31,7 +31,6 @@ class MpiLeaderEnd : public LeaderEnd {
  private:
   enum class Receiving { header, data };
 
-  mpi::Outcome put_data(SlotHeader& header, std::span<const std::byte> data, int slot);
   void receive_header();
   void receive_data();
   void deliver(std::vector<DownMessage>& messages);

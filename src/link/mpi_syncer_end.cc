@@ -79,7 +79,7 @@ std::optional<ArrivedFragment> MpiSyncerEnd::read_fragment(int peer) {
   auto fragment = peer_at(peer).reader.read_fragment(damaged_slot);
   if (damaged_slot) {
     ++damaged_;
-    log_warning("dropped a damaged fragment of island " + std::to_string(peer));
+    log_warning("dropped a fragment with a damaged header of island " + std::to_string(peer));
     acknowledge(peer, *damaged_slot);
   }
   if (fragment) bytes_up_ += static_cast<std::int64_t>(fragment->data.size());

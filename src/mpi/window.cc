@@ -32,12 +32,6 @@ Window& Window::operator=(Window&& other) noexcept {
 
 Outcome Window::put(std::span<const std::byte> bytes, int target, std::size_t offset,
                     const std::string& doing) {
-  const Outcome outcome = start_put(bytes, target, offset, doing);
-  return outcome == Outcome::ok ? flush(target, doing) : outcome;
-}
-
-Outcome Window::start_put(std::span<const std::byte> bytes, int target, std::size_t offset,
-                          const std::string& doing) {
   constexpr std::size_t kLargestCount = std::numeric_limits<int>::max();
   while (!bytes.empty()) {
     const std::size_t count = std::min(bytes.size(), kLargestCount);
@@ -49,10 +43,6 @@ Outcome Window::start_put(std::span<const std::byte> bytes, int target, std::siz
     bytes = bytes.subspan(count);
     offset += count;
   }
-  return Outcome::ok;
-}
-
-Outcome Window::flush(int target, const std::string& doing) {
   return outcome_of(MPI_Win_flush(target, window_), doing);
 }
 

@@ -29,12 +29,6 @@ class Window {
   Outcome put(std::span<const std::byte> bytes, int target, std::size_t offset,
               const std::string& doing);
 
-  // The same in two steps: `bytes` must stay as they are until flush() has said that all have
-  // arrived.
-  Outcome start_put(std::span<const std::byte> bytes, int target, std::size_t offset,
-                    const std::string& doing);
-  Outcome flush(int target, const std::string& doing);
-
   // Collective over the communicator it was made on.
   void close();
 

@@ -1,5 +1,7 @@
 #include "runtime/fragment_encoder.h"
 
+#include <utility>
+
 #include "core/error.h"
 
 namespace archipelago::runtime {
@@ -12,7 +14,11 @@ std::span<const std::byte> FragmentEncoder::encode(link::FragmentHeader& header,
                                                    const link::Bytes* base, link::Bytes& buffer) {
   const std::lock_guard lock(mutex_);
   header.encoding = static_cast<std::int32_t>(wire_.up);
-  if (!wire_.differences()) return std::as_bytes(values);
+  if (!wire_.differences()) {
+    const auto bytes = std::as_bytes(values);
+    header.checksum = kernels::wire_checksum(wire_.up, bytes.data(), std::ssize(values));
+    return bytes;
+  }
 
   if (header.learner != learner_ || header.incarnation != incarnation_) {
     for (auto& residual : residuals_) residual.clear();
@@ -28,7 +34,9 @@ std::span<const std::byte> FragmentEncoder::encode(link::FragmentHeader& header,
     kept.resize(values.size());
     residual = kept;
   }
-  buffer = codec_.encode(wire_.up, values, *origin, residual);
+  auto encoded = codec_.encode(wire_.up, values, *origin, residual);
+  header.checksum = encoded.checksum;
+  buffer = std::move(encoded.bytes);
   return buffer;
 }
 

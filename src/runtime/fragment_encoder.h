@@ -19,7 +19,7 @@ class FragmentEncoder {
   FragmentEncoder(const Wire& wire, int fragments, int threads);
 
   // `base`: with differences the data, as it came, of the version that header.base_version names.
-  // Sets header.encoding. The result is `values` itself or stands in `buffer`.
+  // Sets header.encoding and header.checksum. The result is `values` itself or stands in `buffer`.
   std::span<const std::byte> encode(link::FragmentHeader& header, std::span<const float> values,
                                     const link::Bytes* base, link::Bytes& buffer);
 

@@ -43,10 +43,12 @@ std::shared_ptr<const link::Values> GlobalState::momentum(int fragment) const {
 
 GlobalState::MergedFragment GlobalState::merge(int fragment,
                                                const std::vector<sync::MergeInput>& inputs) const {
-  auto theta = std::make_shared<link::Values>(*theta_[at(fragment)]);
-  auto momentum = std::make_shared<link::Values>(*momentum_[at(fragment)]);
+  const link::Values& old_theta = *theta_[at(fragment)];
+  auto theta = std::make_shared<link::Values>(old_theta.size());
+  auto momentum = std::make_shared<link::Values>(old_theta.size());
   const sync::OuterSettings outer{setup_.config.sync.outer_lr, setup_.config.sync.outer_momentum};
-  sync::merge_fragment(setup_.pieces[at(fragment)], inputs, outer, *theta, *momentum, 1);
+  sync::merge_fragment(setup_.pieces[at(fragment)], inputs, outer,
+                       {old_theta, *momentum_[at(fragment)]}, {*theta, *momentum}, 1);
   auto payload = encode(theta);
   return {fragment, std::move(theta), std::move(momentum), std::move(payload)};
 }
@@ -93,7 +95,8 @@ link::Payload GlobalState::payload(int fragment) {
 link::Payload GlobalState::encode(const std::shared_ptr<const link::Values>& theta) const {
   if (setup_.wire.down == fragment::Encoding::f32) return link::Payload(theta);
   const fragment::Codec codec(1);
-  return link::Payload(std::make_shared<const link::Bytes>(codec.encode(setup_.wire.down, *theta)));
+  return link::Payload(
+      std::make_shared<const link::Bytes>(codec.encode(setup_.wire.down, *theta).bytes));
 }
 
 std::vector<float> GlobalState::flat_parameters() const { return join(theta_); }

@@ -19,6 +19,7 @@ namespace archipelago::runtime {
 namespace {
 
 constexpr double kPollSeconds = 0.0005;
+constexpr std::int64_t kReadElements = 2 << 20;  // of fragments a turn: a few milliseconds
 constexpr double kLookSeconds = 0.2;
 constexpr double kStatusSeconds = 1;
 constexpr double kProgressSeconds = 2;
@@ -102,7 +103,7 @@ bool SyncerProcess::turn() {
     log_progress();
   }
   if (finish_ && goodbyes_done()) return false;
-  sleep_seconds(kPollSeconds);
+  if (!arrivals_.reading()) sleep_seconds(kPollSeconds);
   return true;
 }
 
@@ -121,8 +122,9 @@ void SyncerProcess::listen() {
   for (int peer = 0; peer < static_cast<int>(islands_.size()); ++peer) {
     if (islands_[static_cast<std::size_t>(peer)].lost) continue;
     if (const auto report = link_.read_report(peer)) on_report(peer, *report);
-    while (const auto fragment = link_.read_fragment(peer)) on_fragment(peer, *fragment);
+    while (const auto fragment = link_.read_fragment(peer)) arrivals_.take(peer, *fragment);
   }
+  for (const auto& taken : arrivals_.read(kReadElements)) on_fragment(taken);
 }
 
 void SyncerProcess::on_report(int peer, const link::Report& report) {
@@ -197,12 +199,11 @@ void SyncerProcess::note_rejoins() {
   }
 }
 
-void SyncerProcess::on_fragment(int peer, const link::ArrivedFragment& fragment) {
-  const auto& header = fragment.header;
-  const auto norm = arrivals_.take(peer, fragment);
-  if (!norm) return;
+void SyncerProcess::on_fragment(const Arrivals::Taken& taken) {
+  const auto& header = taken.header;
   tell(sync::Delivery{header.learner, header.incarnation, header.round, header.fragment,
-                      header.base_version, header.steps, header.tokens, header.at_tokens, *norm});
+                      header.base_version, header.steps, header.tokens, header.at_tokens,
+                      taken.norm});
 }
 
 void SyncerProcess::take_merged() {
@@ -393,7 +394,7 @@ void SyncerProcess::act(const sync::Merge& action) {
   MergeWorker::Job job{action.round, action.fragment, {}};
   for (const auto& contribution : action.contributions) {
     const Key key{contribution.learner, contribution.incarnation, action.round};
-    job.inputs.push_back({arrivals_.values(key), contribution.weight});
+    job.inputs.push_back(arrivals_.input(key, contribution.weight));
     merge.inputs.push_back(key);
     if (contribution.weight > 0) merge.contributors.push_back(contribution.learner);
   }

@@ -112,7 +112,7 @@ class SyncerProcess {
   // What comes in.
   void listen();
   void on_report(int peer, const link::Report& report);
-  void on_fragment(int peer, const link::ArrivedFragment& fragment);
+  void on_fragment(const Arrivals::Taken& taken);
   void take_merged();
   void watch_for_stop();
   void watch_for_nobody();

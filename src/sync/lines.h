@@ -8,7 +8,7 @@
 #include <cstring>
 
 // Arithmetic on a cache line of elements at a time, as the compiler's vectors: the lanes, and so
-// the order of every sum, are the same on every processor. Part of merge.cc.
+// the order of every sum, are the same on every processor. Part of merge.cc and norms.cc.
 namespace archipelago::sync {
 
 // How far ahead of its use an element is fetched into the second-level cache.
@@ -31,13 +31,6 @@ inline void store(const Line& line, float* values) { std::memcpy(values, &line, 
 // The hardware follows a stream only while it is read; a merge takes turns between many.
 inline void prefetch(const float* values) { __builtin_prefetch(values + kAhead, 0, 2); }
 
-// Keeps GCC 12 from loading the same line again for each product.
-inline void keep_in_register([[maybe_unused]] Line& line) {
-#ifdef __AVX512F__
-  asm("" : "+v"(line));
-#endif
-}
-
 inline Line filled(float value) { return value - Line{}; }
 
 inline Doubles widen(const HalfLine& half) {
@@ -48,54 +41,28 @@ inline Doubles widen(const HalfLine& half) {
 #endif
 }
 
-inline void add_squares(const Line& line, Doubles& low, Doubles& high) {
-  HalfLine halves[2];
-  std::memcpy(halves, &line, sizeof line);
-  const Doubles first = widen(halves[0]);
-  const Doubles second = widen(halves[1]);
-  low += first * first;
-  high += second * second;
-}
-
 inline double sum_lanes(const Doubles& lanes) {
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
          ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-inline double sum_lanes(const Line& line) {
-  HalfLine halves[2];
-  std::memcpy(halves, &line, sizeof line);
-  return sum_lanes(widen(halves[0]) + widen(halves[1]));
-}
-
 // A sum of squares in double precision, lane by lane.
-struct Squares {
-  Doubles low{};
-  Doubles high{};
-  double rest = 0;
+class Squares {
+ public:
+  void add(const Line& line) {
+    HalfLine halves[2];
+    std::memcpy(halves, &line, sizeof line);
+    const Doubles first = widen(halves[0]);
+    const Doubles second = widen(halves[1]);
+    low_ += first * first;
+    high_ += second * second;
+  }
 
-  double total() const { return sum_lanes(low + high) + rest; }
+  double total() const { return sum_lanes(low_ + high_); }
+
+ private:
+  Doubles low_{};
+  Doubles high_{};
 };
-
-// Adds (a - b)^2 to `squares`; a - b goes to `difference` unless that is null.
-inline void subtract(const float* a, const float* b, std::int64_t size, float* difference,
-                     Squares& squares) {
-  Doubles low = squares.low;
-  Doubles high = squares.high;
-  std::int64_t k = 0;
-  for (; k + kLanes <= size; k += kLanes) {
-    prefetch(b + k);
-    const Line line = load(a + k) - load(b + k);
-    add_squares(line, low, high);
-    if (difference != nullptr) store(line, difference + k);
-  }
-  squares.low = low;
-  squares.high = high;
-  for (; k < size; ++k) {
-    const float value = a[k] - b[k];
-    squares.rest += static_cast<double>(value) * static_cast<double>(value);
-    if (difference != nullptr) difference[k] = value;
-  }
-}
 
 }  // namespace archipelago::sync

@@ -27,22 +27,31 @@ struct OuterSettings {
 struct MergeInput {
   std::span<const float> values;
   double weight;
+  // ||Delta_i||^2 of each piece, where it was taken from this Theta before (norms.h); else empty.
+  std::span<const double> squares = {};
 };
 
-// Merges one fragment in place, tensor by tensor:
+struct OuterState {
+  std::span<const float> theta;
+  std::span<const float> momentum;
+};
+
+struct NewState {
+  std::span<float> theta;
+  std::span<float> momentum;
+};
+
+// Merges one fragment, tensor by tensor:
 //   Delta_i = Theta - theta_i
 //   RDA:  Delta = (sum w ||Delta_i|| / sum w) * unit(sum w unit(Delta_i) / sum w), unit(0) = 0;
 //         where the mean direction vanishes, the weighted mean
 //   mean: Delta = sum w Delta_i / sum w
 //   m := mu m + Delta;  Theta := Theta - eta (Delta + mu m)        (Nesterov, DiLoCo Alg. 1)
 // Sums of squares and weights are f64. Inputs of weight 0 are ignored; with no weight at all
-// nothing changes. theta, momentum and every input have the fragment's size. `threads`: OpenMP
-// threads.
+// nothing changes. All arrays have the fragment's size and none overlaps another. `threads`: OpenMP
+// threads; the bits don't depend on how many, nor on whether the squares come with the inputs.
 void merge_fragment(std::span<const MergePiece> pieces, std::span<const MergeInput> inputs,
-                    const OuterSettings& outer, std::span<float> theta, std::span<float> momentum,
+                    const OuterSettings& outer, const OuterState& before, const NewState& after,
                     int threads);
-
-// ||a - b|| in f64; not finite if any element of either is not.
-double distance(std::span<const float> a, std::span<const float> b);
 
 }  // namespace archipelago::sync

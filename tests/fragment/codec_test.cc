@@ -41,7 +41,7 @@ std::vector<float> decoded(const Codec& codec, Encoding encoding,
 
 std::vector<float> there_and_back(Encoding encoding, const std::vector<float>& values) {
   const Codec codec(1);
-  return decoded(codec, encoding, codec.encode(encoding, values), values.size());
+  return decoded(codec, encoding, codec.encode(encoding, values).bytes, values.size());
 }
 
 // The nearest number with 8 significant bits, ties to an even last one, in double precision.
@@ -161,10 +161,12 @@ TEST(CodecTest, SameBitsOnAnyNumberOfThreads) {
   const auto base = random_values(200'003, 2);
   for (const Encoding encoding : kAll) {
     const Codec one(1);
-    const auto bytes = one.encode(encoding, values, base);
+    const auto [bytes, sum] = one.encode(encoding, values, base);
     for (const int threads : {2, 3, 5}) {
       const Codec several(threads);
-      EXPECT_EQ(several.encode(encoding, values, base), bytes);
+      const auto again = several.encode(encoding, values, base);
+      EXPECT_EQ(again.bytes, bytes);
+      EXPECT_EQ(again.checksum, sum);
       EXPECT_EQ(decoded(several, encoding, bytes, values.size(), base),
                 decoded(one, encoding, bytes, values.size(), base));
     }
@@ -178,7 +180,7 @@ TEST(CodecTest, DifferencesAreAddedToTheBase) {
     auto values = base;
     for (std::size_t i = 0; i < size; ++i) values[i] += i % 3 == 0 ? 0.25F : -0.125F;
     for (const Encoding encoding : kAll) {
-      const auto bytes = codec.encode(encoding, values, base);
+      const auto bytes = codec.encode(encoding, values, base).bytes;
       const auto back = decoded(codec, encoding, bytes, size, base);
       // The differences are small numbers that all encodings have, but for int8's step.
       const double tolerance = encoding == Encoding::int8 ? 0.6 * 0.25 / 127 : 1e-6;
@@ -206,7 +208,7 @@ TEST(CodecTest, ErrorFeedbackSumsToTheTruth) {
           truth[i] += values[i];
         }
         largest = std::max(largest, largest_of(values));
-        const auto bytes = codec.encode(encoding, values, {}, residual);
+        const auto bytes = codec.encode(encoding, values, {}, residual).bytes;
         const auto back = decoded(codec, encoding, bytes, size);
         for (std::size_t i = 0; i < size; ++i) sum[i] += back[i];
       }
@@ -228,7 +230,7 @@ TEST(CodecTest, ErrorFeedbackBringsWhatOneMessageCannotHold) {
   std::vector<float> residual(kBlock, 0);
   double sum = 0;
   for (int round = 0; round < kRounds; ++round) {
-    sum += decoded(codec, Encoding::e3m0, codec.encode(Encoding::e3m0, values, {}, residual),
+    sum += decoded(codec, Encoding::e3m0, codec.encode(Encoding::e3m0, values, {}, residual).bytes,
                    kBlock)[1];
   }
   EXPECT_NEAR(sum, kRounds * 0.005, 1.0 / 64);
@@ -241,8 +243,8 @@ TEST(CodecTest, WhatIsNotFiniteStaysSoAndSpoilsItsBlockOnly) {
       std::vector<float> values(3 * kBlock, 1);
       values[kBlock + 7] = bad;
       std::vector<float> residual(has_error_feedback(encoding) ? values.size() : 0, 0);
-      const auto back =
-          decoded(codec, encoding, codec.encode(encoding, values, {}, residual), values.size());
+      const auto bytes = codec.encode(encoding, values, {}, residual).bytes;
+      const auto back = decoded(codec, encoding, bytes, values.size());
       EXPECT_FALSE(std::isfinite(back[kBlock + 7]));
       for (std::size_t i = 0; i < kBlock; ++i) {
         EXPECT_EQ(back[i], there_and_back(encoding, {1})[0]);
@@ -258,7 +260,7 @@ TEST(CodecTest, TinyBlocksStayInTheResidual) {
   for (const Encoding encoding : kBlocks) {
     const std::vector<float> values(5, 1e-44F);
     std::vector<float> residual(5, 0);
-    const auto bytes = codec.encode(encoding, values, {}, residual);
+    const auto bytes = codec.encode(encoding, values, {}, residual).bytes;
     EXPECT_EQ(decoded(codec, encoding, bytes, 5), std::vector<float>(5, 0));
     EXPECT_EQ(residual, values);
   }
@@ -268,7 +270,7 @@ TEST(CodecTest, OtherLengthsAreRefused) {
   const Codec codec(1);
   std::vector<float> scratch;
   for (const Encoding encoding : kAll) {
-    const auto right = codec.encode(encoding, std::vector<float>(100, 1));
+    const auto right = codec.encode(encoding, std::vector<float>(100, 1)).bytes;
     for (std::size_t size = 0; size < 2 * right.size(); ++size) {
       const std::vector<std::byte> bytes(size, std::byte{1});
       std::vector<float> values(100, 7);
@@ -284,12 +286,51 @@ TEST(CodecTest, ReadGivesWhatDecodeGives) {
   const Codec codec(1);
   const auto values = random_values(777, 3);
   for (const Encoding encoding : kAll) {
-    const auto bytes = codec.encode(encoding, values);
+    const auto bytes = codec.encode(encoding, values).bytes;
     std::vector<float> scratch;
     const auto read = codec.read(encoding, bytes, 777, scratch);
     ASSERT_TRUE(read);
     EXPECT_EQ(std::vector<float>(read->begin(), read->end()),
               decoded(codec, encoding, bytes, values.size()));
+  }
+}
+
+TEST(CodecTest, PartsGiveTheWholeAndItsChecksum) {
+  const Codec codec(2);
+  constexpr std::size_t kPart = kernels::kWirePart;
+  for (const std::size_t size : {std::size_t{1}, kPart - 1, kPart, kPart + 65, 3 * kPart + 7}) {
+    const auto values = random_values(size, size);
+    const auto base = random_values(size, size + 1);
+    for (const Encoding encoding : kAll) {
+      const auto [bytes, sum] = codec.encode(encoding, values, base);
+      const auto count = static_cast<std::int64_t>(size);
+      EXPECT_EQ(sum, kernels::wire_checksum(encoding, bytes.data(), count));
+      std::vector<float> back(size, 7);
+      Reader reader(codec, encoding, bytes, count, base, back);
+      for (std::size_t parts = 1; !reader.done(); ++parts) {
+        const std::int64_t end = reader.read_part();
+        EXPECT_EQ(end, static_cast<std::int64_t>(std::min(parts * kPart, size)));
+      }
+      EXPECT_EQ(reader.checksum(), sum);
+      EXPECT_EQ(back, decoded(codec, encoding, bytes, size, base));
+      Reader only_sums(codec, encoding, bytes, count);
+      while (!only_sums.done()) only_sums.read_part();
+      EXPECT_EQ(only_sums.checksum(), sum);
+    }
+  }
+}
+
+TEST(CodecTest, EachByteCountsInTheChecksum) {
+  const Codec codec(1);
+  constexpr std::size_t kSize = kernels::kWirePart + 100;
+  const auto values = random_values(kSize, 1);
+  for (const Encoding encoding : kAll) {
+    auto [bytes, sum] = codec.encode(encoding, values);
+    for (std::size_t at = 0; at < bytes.size(); at += 1 + bytes.size() / 500) {
+      bytes[at] ^= std::byte{0x01};
+      EXPECT_NE(kernels::wire_checksum(encoding, bytes.data(), kSize), sum) << "byte " << at;
+      bytes[at] ^= std::byte{0x01};
+    }
   }
 }
 

@@ -26,7 +26,7 @@ class MailboxTest : public testing::Test {
   void put_data(int slot, std::uint64_t number, const Values& values, FragmentHeader fields = {}) {
     fields.bytes = static_cast<std::int64_t>(values.size() * sizeof(float));
     SlotHeader header{fields, number, 0};
-    header.checksum = slot_checksum(header, std::as_bytes(std::span(values)));
+    header.checksum = header_checksum(header);
     write(layout_.data_offset(slot), values.data(), values.size() * sizeof(float));
     write(layout_.header_offset(slot), &header, sizeof header);
   }
@@ -165,6 +165,7 @@ TEST_F(MailboxTest, FragmentComesAsItWas) {
   fields.at_tokens = 123456;
   fields.elements = 4;
   fields.encoding = 2;
+  fields.checksum = 0x1234567890ABCDEF;
   const Values values = {1.5F, -2, 3, 0};
   put_fragment(1, 1, values, fields);
   const auto fragment = read();
@@ -180,6 +181,7 @@ TEST_F(MailboxTest, FragmentComesAsItWas) {
   EXPECT_EQ(fragment->header.at_tokens, 123456);
   EXPECT_EQ(fragment->header.elements, 4);
   EXPECT_EQ(fragment->header.encoding, 2);
+  EXPECT_EQ(fragment->header.checksum, 0x1234567890ABCDEF) << "of the data: not looked at here";
   EXPECT_EQ(values_of(*fragment), values);
   EXPECT_FALSE(read());
 }
@@ -212,9 +214,9 @@ TEST_F(MailboxTest, StaleFlagAnnouncesNothing) {
   EXPECT_FALSE(damaged_);
 }
 
-TEST_F(MailboxTest, DamagedDataIsReportedOnceAndSkipped) {
+TEST_F(MailboxTest, DamagedHeaderIsReportedOnceAndSkipped) {
   put_fragment(0, 1, {1, 2, 3});
-  memory_[layout_.data_offset(0) + 5] ^= std::byte{0x10};
+  memory_[layout_.header_offset(0) + 5] ^= std::byte{0x10};
   put_fragment(1, 2, {4});
   EXPECT_FALSE(read());
   ASSERT_TRUE(damaged_);
@@ -237,7 +239,7 @@ TEST_F(MailboxTest, LengthBeyondTheSlotIsNotFollowed) {
   for (const std::int64_t bytes : {kLargest + 1, std::int64_t{1} << 60, std::int64_t{-1}}) {
     SlotHeader header{{}, static_cast<std::uint64_t>(bytes & 0xff) + 1, 0};
     header.fields.bytes = bytes;
-    header.checksum = slot_checksum(header, {});
+    header.checksum = header_checksum(header);
     write(layout_.header_offset(0), &header, sizeof header);
     put_flag(0, header.number);
     EXPECT_FALSE(read());

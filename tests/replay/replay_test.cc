@@ -17,6 +17,7 @@
 #include "runtime/machine_settings.h"
 #include "runtime/run_folder.h"
 #include "sync/machine.h"
+#include "sync/norms.h"
 #include "sync/tape.h"
 
 namespace archipelago::replay {
@@ -77,8 +78,10 @@ class FakeRun {
       auto values = *state_->theta(ask.fragment);
       for (float& value : values) value += static_cast<float>(random_.normal());
       given_[{ask.round, ask.learner, ask.incarnation}] = values;
+      sync::SquaredNorms squares(setup_.pieces[static_cast<std::size_t>(ask.fragment)]);
+      squares.add(*state_->theta(ask.fragment), values, std::ssize(values));
       tell(sync::Delivery{ask.learner, ask.incarnation, ask.round, ask.fragment, 0, 2, 8,
-                          steps_ * 4, sync::distance(*state_->theta(ask.fragment), values)});
+                          steps_ * 4, squares.norm()});
     }
     for (const std::int64_t round : std::exchange(merging_, {})) {
       state_->adopt(std::move(merged_.extract(round).mapped()));

@@ -14,10 +14,10 @@
 namespace archipelago::runtime {
 namespace {
 
-runtime::Setup setup_of(const std::string& up, const std::string& down) {
+runtime::Setup setup_of(const std::string& up, const std::string& down, int width = 8) {
   config::RunConfig config;
   config.model.layers = 1;
-  config.model.width = 8;
+  config.model.width = width;
   config.model.heads = 2;
   config.model.context = 4;
   config.model.vocabulary = 16;
@@ -30,7 +30,8 @@ runtime::Setup setup_of(const std::string& up, const std::string& down) {
 // A learner and the syncer, with nothing between them.
 class Pair {
  public:
-  Pair(const std::string& up, const std::string& down) : setup(setup_of(up, down)) {
+  Pair(const std::string& up, const std::string& down, int width = 8)
+      : setup(setup_of(up, down, width)) {
     for (int p = 0; p < setup.fragment_count(); ++p) receive(p);
   }
 
@@ -64,12 +65,24 @@ class Pair {
     return {header, data, 1};
   }
 
+  // The syncer reads it through; what it then knows of its norm, nothing when it is refused.
+  std::optional<double> arrive(const link::ArrivedFragment& fragment) {
+    arrivals.take(0, fragment);
+    const auto taken = arrivals.read(kAll);
+    EXPECT_LE(taken.size(), 1U);
+    EXPECT_FALSE(arrivals.reading());
+    if (taken.empty()) return std::nullopt;
+    EXPECT_EQ(taken[0].header.round, fragment.header.round);
+    return taken[0].norm;
+  }
+
   // The syncer merges `values` as the only contribution, with the outer step Theta := values.
   void publish(int p, std::span<const float> values) {
     auto theta = std::make_shared<const link::Values>(values.begin(), values.end());
     state.adopt({p, theta, theta, {}});
   }
 
+  static constexpr std::int64_t kAll = std::int64_t{1} << 40;  // elements
   static std::size_t at(int p) { return static_cast<std::size_t>(p); }
 
   runtime::Setup setup;
@@ -90,7 +103,7 @@ TEST(WireTest, F32GoesAsItIsAndKeepsItsSlot) {
   Pair pair("f32", "f32");
   pair.train(1, 0.5F);
   const auto fragment = pair.send(1, 7);
-  const auto norm = pair.arrivals.take(0, fragment);
+  const auto norm = pair.arrive(fragment);
   ASSERT_TRUE(norm);
   EXPECT_NEAR(*norm, 0.5 * std::sqrt(pair.setup.fragments[1].size), 1e-5);
   const auto values = pair.arrivals.values({0, 0, 7});
@@ -105,7 +118,7 @@ TEST(WireTest, TheSyncerSeesWhatTheLearnerDidFromItsOwnTheta) {
   for (const std::string up : kUps) {
     Pair pair(up, "bf16");
     pair.train(1, 0.25F);
-    ASSERT_TRUE(pair.arrivals.take(0, pair.send(1, 7))) << up;
+    ASSERT_TRUE(pair.arrive(pair.send(1, 7))) << up;
     EXPECT_EQ(pair.link.acknowledged.size(), 1U) << "decoded: the slot is free at once";
     const auto values = pair.arrivals.values({0, 0, 7});
     const auto& theta = *pair.state.theta(1);
@@ -141,7 +154,7 @@ TEST(WireTest, ALearnerWithAnOlderBaseIsMergedTheSameWay) {
   auto moved = first;
   for (float& value : moved) value += 3;
   pair.publish(1, moved);
-  const auto norm = pair.arrivals.take(0, pair.send(1, 9));
+  const auto norm = pair.arrive(pair.send(1, 9));
   ASSERT_TRUE(norm);
   const auto values = pair.arrivals.values({0, 0, 9});
   for (std::size_t i = 0; i < first.size(); ++i) ASSERT_NEAR(values[i], first[i] + 0.5, 1e-6);
@@ -193,11 +206,11 @@ TEST(WireTest, WhatDoesNotFitIsRefusedAndItsSlotGivenBack) {
     ASSERT_NE(other, pair.setup.fragments.end());
     bad[4].header.fragment = static_cast<int>(other - pair.setup.fragments.begin());
     const std::size_t expected = bad.size();
-    for (const auto& fragment : bad) EXPECT_FALSE(pair.arrivals.take(0, fragment)) << up;
+    for (const auto& fragment : bad) EXPECT_FALSE(pair.arrive(fragment)) << up;
     EXPECT_EQ(pair.arrivals.refused(), static_cast<std::int64_t>(expected));
     EXPECT_EQ(pair.link.acknowledged.size(), expected);
-    EXPECT_TRUE(pair.arrivals.take(0, good));
-    EXPECT_FALSE(pair.arrivals.take(0, good)) << "a second time";
+    EXPECT_TRUE(pair.arrive(good));
+    EXPECT_FALSE(pair.arrive(good)) << "a second time";
     EXPECT_EQ(pair.arrivals.refused(), static_cast<std::int64_t>(expected) + 1);
   }
 }
@@ -208,7 +221,7 @@ TEST(WireTest, WhatIsFromAVersionThatIsNotKeptIsNoNumber) {
   for (const std::int32_t version : {1, -1}) {  // one that does not exist yet, none
     auto fragment = pair.send(1, 7 + version);
     fragment.header.base_version = version;
-    const auto norm = pair.arrivals.take(0, fragment);
+    const auto norm = pair.arrive(fragment);
     ASSERT_TRUE(norm);
     EXPECT_FALSE(std::isfinite(*norm));
     pair.arrivals.release({0, 0, 7 + version});
@@ -221,10 +234,80 @@ TEST(WireTest, WhatIsNotFiniteArrivesAsThat) {
   for (const std::string up : kUps) {
     Pair pair(up, "bf16");
     pair.learner[2][3] = NAN;
-    const auto norm = pair.arrivals.take(0, pair.send(2, 1));
+    const auto norm = pair.arrive(pair.send(2, 1));
     ASSERT_TRUE(norm) << up;
     EXPECT_FALSE(std::isfinite(*norm)) << up;
   }
+}
+
+TEST(WireTest, WhatIsDamagedIsRefusedAndMayComeAgain) {
+  for (const std::string up : kUps) {
+    Pair pair(up, "bf16");
+    pair.train(1, 0.5F);
+    const auto good = pair.send(1, 7);
+    link::Bytes bytes(good.data.begin(), good.data.end());
+    std::int64_t refused = 0;
+    for (std::size_t at = 0; at < bytes.size(); at += 1 + bytes.size() / 50) {
+      bytes[at] ^= std::byte{0x10};
+      EXPECT_FALSE(pair.arrive({good.header, bytes, 0})) << up << ", byte " << at;
+      bytes[at] ^= std::byte{0x10};
+      ++refused;
+    }
+    EXPECT_EQ(pair.arrivals.refused(), refused);
+    EXPECT_EQ(pair.link.acknowledged,
+              (std::vector<std::pair<int, int>>(static_cast<std::size_t>(refused), {0, 0})));
+    EXPECT_TRUE(pair.arrive(good));
+    EXPECT_EQ(pair.arrivals.refused(), refused);
+  }
+}
+
+// A fragment of several parts counts when the last one was read, and not before.
+TEST(WireTest, LargeFragmentsAreReadInSlices) {
+  for (const std::string up : kUps) {
+    Pair pair(up, "bf16", 256);
+    const int p = 1;
+    const auto size = pair.setup.fragments[Pair::at(p)].size;
+    const auto parts = (size + kernels::kWirePart - 1) / kernels::kWirePart;
+    ASSERT_GT(parts, 3);
+    pair.train(p, 0.5F);
+    pair.arrivals.take(0, pair.send(p, 7));
+    for (std::int64_t part = 1; part < parts; ++part) {
+      EXPECT_TRUE(pair.arrivals.read(1).empty());
+      EXPECT_TRUE(pair.arrivals.reading());
+      EXPECT_TRUE(pair.link.acknowledged.empty());
+    }
+    const auto taken = pair.arrivals.read(1);
+    ASSERT_EQ(taken.size(), 1U);
+    EXPECT_FALSE(pair.arrivals.reading());
+    EXPECT_NEAR(taken[0].norm, 0.5 * std::sqrt(size), 2e-2 * std::sqrt(size));
+    EXPECT_EQ(std::ssize(pair.arrivals.values({0, 0, 7})), size);
+  }
+}
+
+TEST(WireTest, TheSameIsRefusedWhileTheFirstIsRead) {
+  Pair pair("f32", "f32");
+  const auto fragment = pair.send(1, 7);
+  pair.arrivals.take(0, fragment);
+  pair.arrivals.take(1, fragment);
+  EXPECT_EQ(pair.arrivals.refused(), 1);
+  EXPECT_EQ(pair.link.acknowledged, (std::vector<std::pair<int, int>>{{1, 1}}));
+  EXPECT_EQ(pair.arrivals.read(Pair::kAll).size(), 1U);
+}
+
+// The norms that a merge uses are those from the Theta that it starts from.
+TEST(WireTest, NormsOfAnEarlierThetaAreNotMergedWith) {
+  Pair pair("f32", "f32");
+  pair.train(1, 0.5F);
+  ASSERT_TRUE(pair.arrive(pair.send(1, 7)));
+  const auto input = pair.arrivals.input({0, 0, 7}, 2);
+  EXPECT_EQ(input.weight, 2);
+  ASSERT_EQ(input.squares.size(), pair.setup.pieces[1].size());
+  for (std::size_t i = 0; i < input.squares.size(); ++i) {
+    const auto size = static_cast<double>(pair.setup.pieces[1][i].size);
+    EXPECT_NEAR(input.squares[i], 0.25 * size, 1e-4 * size);
+  }
+  pair.publish(1, pair.learner[1]);
+  EXPECT_TRUE(pair.arrivals.input({0, 0, 7}, 2).squares.empty());
 }
 
 // Over many rounds the syncer hears of all that the learner did, but for a last message's loss.
@@ -244,7 +327,7 @@ TEST(WireTest, NothingOfManyRoundsIsLost) {
         done[i] += step;
         largest = std::max(largest, step);
       }
-      ASSERT_TRUE(pair.arrivals.take(0, pair.send(1, round)));
+      ASSERT_TRUE(pair.arrive(pair.send(1, round)));
       const auto values = pair.arrivals.values({0, 0, round});
       const auto& theta = *pair.state.theta(1);
       for (std::size_t i = 0; i < size; ++i) heard[i] += double{values[i]} - double{theta[i]};

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "core/random.h"
+#include "sync/norms.h"
 
 namespace archipelago::sync {
 namespace {
@@ -19,13 +21,15 @@ struct State {
   std::vector<float> momentum;
 };
 
-State merged(State state, const std::vector<MergePiece>& pieces,
+State merged(const State& state, const std::vector<MergePiece>& pieces,
              const std::vector<std::vector<float>>& learners, const std::vector<double>& weights,
              OuterSettings outer = {}, int threads = 1) {
   std::vector<MergeInput> inputs;
   for (std::size_t i = 0; i < learners.size(); ++i) inputs.push_back({learners[i], weights[i]});
-  merge_fragment(pieces, inputs, outer, state.theta, state.momentum, threads);
-  return state;
+  State after = {std::vector<float>(state.theta.size()), std::vector<float>(state.theta.size())};
+  merge_fragment(pieces, inputs, outer, {state.theta, state.momentum},
+                 {after.theta, after.momentum}, threads);
+  return after;
 }
 
 // The formulas of merge.h word for word in double precision, one learner and element at a time.
@@ -166,25 +170,85 @@ TEST_P(MergeReference, AgreesWithDoublePrecision) {
 
 INSTANTIATE_TEST_SUITE_P(Learners, MergeReference, testing::Values(1, 2, 3, 4, 5, 7, 8, 9, 16, 33));
 
-TEST(Distance, ByHandAndInDoublePrecision) {
-  EXPECT_DOUBLE_EQ(distance(std::vector<float>{1, 2}, std::vector<float>{4, -2}), 5);
-  EXPECT_EQ(distance({}, {}), 0);
+// Goes over the values in steps of `step` elements.
+SquaredNorms norms_of(const std::vector<MergePiece>& pieces, const std::vector<float>& theta,
+                      const std::vector<float>& values, std::int64_t step) {
+  SquaredNorms norms(pieces);
+  const auto size = static_cast<std::int64_t>(theta.size());
+  for (std::int64_t end = 0; end < size;) {
+    end = std::min(end + step, size);
+    norms.add(theta, values, end);
+  }
+  return norms;
+}
+
+SquaredNorms norms_of_one(const std::vector<float>& theta, const std::vector<float>& values) {
+  static std::vector<MergePiece> pieces;
+  pieces = {{0, static_cast<std::int64_t>(theta.size()), kRda}};
+  return norms_of(pieces, theta, values, 1000);
+}
+
+TEST(SquaredNorms, ByHandAndInDoublePrecision) {
+  EXPECT_DOUBLE_EQ(norms_of_one({1, 2}, {4, -2}).norm(), 5);
   // In single precision the small terms would vanish beside the first one.
   std::vector<float> a(100001, 1e-4F);
   a[0] = 1e3F;
   const std::vector<float> zero(a.size(), 0);
   const double small = double{1e-4F} * double{1e-4F};
-  EXPECT_NEAR(distance(a, zero), std::sqrt(1e6 + 1e5 * small), 1e-9);
+  EXPECT_NEAR(norms_of_one(a, zero).norm(), std::sqrt(1e6 + 1e5 * small), 1e-9);
 }
 
-TEST(Distance, IsNotFiniteWhereAnElementIsNot) {
+TEST(SquaredNorms, AreNotFiniteWhereAnElementIsNot) {
   std::vector<float> a(1000, 1);
   const std::vector<float> b(1000, 1);
   a[999] = std::numeric_limits<float>::infinity();
-  EXPECT_FALSE(std::isfinite(distance(a, b)));
+  EXPECT_FALSE(std::isfinite(norms_of_one(a, b).norm()));
   a[999] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_FALSE(std::isfinite(distance(a, b)));
-  EXPECT_FALSE(std::isfinite(distance(b, a)));
+  EXPECT_FALSE(std::isfinite(norms_of_one(a, b).norm()));
+  EXPECT_FALSE(std::isfinite(norms_of_one(b, a).norm()));
+}
+
+// However a fragment was cut on its arrival, a merge with its norms is the merge without, to the
+// last bit; and each tensor's norm is its own.
+TEST(SquaredNorms, ThatCameWithAFragmentMergeToTheSameBits) {
+  const std::vector<MergePiece> pieces = {
+      {0, 5, kRda}, {5, kBlock + 3, kRda}, {kBlock + 8, 70, kMean}, {kBlock + 78, 40'000, kRda}};
+  const std::size_t size = kBlock + 78 + 40'000;
+  Random random(1);
+  State before;
+  for (std::size_t k = 0; k < size; ++k) {
+    before.theta.push_back(static_cast<float>(random.normal()));
+    before.momentum.push_back(static_cast<float>(0.1 * random.normal()));
+  }
+  std::vector<std::vector<float>> values(3, before.theta);
+  const std::vector<double> weights = {1, 2, 5};
+  for (auto& learner : values) {
+    for (float& value : learner) value += static_cast<float>(0.01 * random.normal());
+  }
+  const State without = merged(before, pieces, values, weights);
+  for (const std::int64_t step :
+       {std::int64_t{1}, std::int64_t{999}, kBlock, std::int64_t{1 << 20}}) {
+    std::vector<SquaredNorms> norms;
+    std::vector<MergeInput> inputs;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      norms.push_back(norms_of(pieces, before.theta, values[i], step));
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      inputs.push_back({values[i], weights[i], norms[i].of_pieces()});
+    }
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+      double square = 0;
+      for (std::int64_t k = pieces[p].offset; k < pieces[p].offset + pieces[p].size; ++k) {
+        square += std::pow(double{before.theta[k]} - double{values[1][k]}, 2);
+      }
+      ASSERT_NEAR(norms[1].of_pieces()[p], square, 1e-6 * square) << "tensor " << p;
+    }
+    State with = {std::vector<float>(size), std::vector<float>(size)};
+    merge_fragment(pieces, inputs, {}, {before.theta, before.momentum}, {with.theta, with.momentum},
+                   2);
+    ASSERT_EQ(with.theta, without.theta) << "steps of " << step;
+    ASSERT_EQ(with.momentum, without.momentum) << "steps of " << step;
+  }
 }
 
 }  // namespace
