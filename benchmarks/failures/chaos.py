@@ -3,10 +3,10 @@
 
     benchmarks/failures/chaos.py build/release/archipelago inputs/data/kjv.h5 [--seeds 1 2 3 4 5]
 
-For each seed: four learners of the quickstart's model; some learner is killed (kill -9) every --every seconds on
-average, at exponential times of the seed; then the same run without deaths. --cores C1 C2 ...: so many runs at
-the same time, each on the one core given (all its processes share it), else one after the other on all. Printed
-for each seed: exit code, duration, deaths, rejoins, goodput (useful tokens over what the learners alive at each
+For each seed: four learners of a small model, so that steps are short beside the time between two deaths; some
+learner is killed (kill -9) every --every seconds on average, at exponential times of the seed; then the same run
+without deaths. --cores C1 C2 ...: so many runs at the same time, each on the one core given (all its processes
+share it), else one after the other on all. Printed for each seed: exit code, duration, deaths, rejoins, goodput (useful tokens over what the learners alive at each
 moment could have trained at the run's own speed), validation loss with and without, their difference.
 """
 
@@ -18,7 +18,7 @@ import queue
 import subprocess
 import tempfile
 
-MODEL = ["--model.layers=4", "--model.width=128", "--model.heads=4", "--model.context=64",
+MODEL = ["--model.layers=2", "--model.width=64", "--model.heads=2", "--model.context=64",
          "--train.batch=16", "--train.warmup=60", "--sync.overlap=6", "--sync.grace=0.9",
          "--checkpoint.global_rounds=100"]
 
@@ -29,8 +29,8 @@ def train(arguments, options, seed, with_deaths, cores):
     plan = f"kill learner=any every={arguments.every} seed={seed}" if with_deaths else ""
     command = [arguments.program, "launch", "--", f"--data.path={arguments.data}", f"--out={out}",
                f"--train.steps={arguments.steps}", f"--train.seed={seed}", "--sync.learners=4",
-               f"--sync.spares={arguments.spares if with_deaths else 0}", "--sync.refill=false",
-               f"--chaos={plan}", *MODEL, *options]
+               f"--sync.spares={4 if with_deaths else 0}",
+               "--chaos", plan, *MODEL, *options]
     if core is not None:
         command = ["taskset", "-c", str(core), *command]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -45,9 +45,8 @@ def main():
     parser.add_argument("program")
     parser.add_argument("data")
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3, 4, 5])
-    parser.add_argument("--steps", type=int, default=3000, help="of each learner")
+    parser.add_argument("--steps", type=int, default=4000, help="of each learner")
     parser.add_argument("--every", type=float, default=20, help="seconds between two deaths, on average")
-    parser.add_argument("--spares", type=int, default=60)
     parser.add_argument("--cores", type=int, nargs="*", default=[])
     parser.add_argument("--out", help="a folder that keeps the runs")
     arguments, options = parser.parse_known_args()
