@@ -35,10 +35,6 @@ Gpt::Gpt(const config::Model& config, std::int64_t max_batch,
       inputs_(*kernels_, storage_.rows()),
       targets_(*kernels_, storage_.rows()) {}
 
-void Gpt::initialize(std::uint64_t seed) {
-  initialize_on_device(*this, static_cast<int>(config_.layers), seed);
-}
-
 float Gpt::forward_backward(const Batch& batch) {
   check(batch);
   head(batch, forward(batch), true);

@@ -24,7 +24,6 @@ class Gpt final : public Network<GptPlan> {
   Gpt(const config::Model& config, std::int64_t max_batch,
       std::shared_ptr<kernels::Kernels> kernels, ExpertExchange* exchange);
 
-  void initialize(std::uint64_t seed) override;
   float forward_backward(const Batch& batch) override;
   float loss(const Batch& batch) override;
   void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) override;

@@ -20,8 +20,6 @@ Linear::Linear(const config::Model& config, std::int64_t max_batch,
       images_(*kernels_, max_batch * image_numbers(config)),
       targets_(*kernels_, max_batch) {}
 
-void Linear::initialize(std::uint64_t seed) { initialize_on_device(*this, 1, seed); }
-
 float Linear::forward_backward(const Batch& batch) {
   const float mean_loss = forward(batch, true);
   kernels_->linear_backward_weight(storage_.gradient(parts_.weight), storage_.gradient(parts_.bias),

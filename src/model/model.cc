@@ -69,6 +69,19 @@ bool ends_with(const std::string& name, const char* suffix) {
   return std::string_view(name).ends_with(suffix);
 }
 
+double initial_deviation(const TensorInfo& tensor, const config::Model& config) {
+  double deviation = 0.02;
+  if (config.kind == "vit") {
+    if (tensor.role == TensorRole::matrix) {
+      deviation = 1 / std::sqrt(static_cast<double>(tensor.shape[0]));
+    } else if (tensor.name == "positions.weight") {
+      deviation = 0.2;
+    }
+  }
+  const bool projection = ends_with(tensor.name, "c_proj.weight");
+  return projection ? deviation / std::sqrt(2.0 * static_cast<double>(config.layers)) : deviation;
+}
+
 }  // namespace
 
 void Model::next_logits(std::span<const std::int32_t>, std::span<float>) {
@@ -107,8 +120,8 @@ std::vector<TensorInfo> describe_tensors(const config::Model& config) {
   return GptPlan(config).plan.tensors();
 }
 
-void initialize_parameters(std::span<const TensorInfo> tensors, int layers, std::uint64_t seed,
-                           std::span<float> parameters) {
+void initialize_parameters(std::span<const TensorInfo> tensors, const config::Model& config,
+                           std::uint64_t seed, std::span<float> parameters) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorInfo& tensor = tensors[i];
     const auto values = parameters.subspan(static_cast<std::size_t>(tensor.offset),
@@ -117,21 +130,20 @@ void initialize_parameters(std::span<const TensorInfo> tensors, int layers, std:
       std::fill(values.begin(), values.end(), ends_with(tensor.name, ".bias") ? 0.0F : 1.0F);
       continue;
     }
-    const double deviation =
-        ends_with(tensor.name, "c_proj.weight") ? 0.02 / std::sqrt(2.0 * layers) : 0.02;
+    const double deviation = initial_deviation(tensor, config);
     Random random(mix_bits(seed) ^ mix_bits(i + 1));
     for (float& value : values) value = static_cast<float>(deviation * random.normal());
   }
 }
 
-void initialize_on_device(Model& model, int layers, std::uint64_t seed) {
+void initialize_on_device(Model& model, const config::Model& config, std::uint64_t seed) {
   const auto parameters = model.parameters();
   if (model.kernels().on_host()) {
-    initialize_parameters(model.tensors(), layers, seed, parameters);
+    initialize_parameters(model.tensors(), config, seed, parameters);
     return;
   }
   std::vector<float> values(parameters.size());
-  initialize_parameters(model.tensors(), layers, seed, values);
+  initialize_parameters(model.tensors(), config, seed, values);
   model.kernels().copy_in(parameters.data(), values.data(),
                           static_cast<std::int64_t>(parameters.size_bytes()));
 }

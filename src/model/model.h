@@ -61,8 +61,10 @@ class Model {
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
 
-  // Fills the parameters from `seed`, GPT-2's way: normal 0.02, residual projections 0.02/sqrt(2L),
-  // biases 0, norms 1. The same on every machine.
+  // Fills the parameters from `seed`: normal with the deviation 0.02 (GPT-2), in a vision
+  // transformer 1/sqrt(inputs) in matrices (LeCun et al. 1998; with 0.02 layers as narrow as ours
+  // all but start at zero) and 0.2 in the table of positions; residual projections that by
+  // sqrt(2L); biases 0, norms 1. The same on every machine.
   virtual void initialize(std::uint64_t seed) = 0;
 
   // Mean loss (nats a target) of the batch; gradients of that mean are ADDED to gradients().
@@ -116,12 +118,12 @@ std::unique_ptr<Model> make_model(const config::Model& config, std::int64_t max_
 // The tensors of that model without making it.
 std::vector<TensorInfo> describe_tensors(const config::Model& config);
 
-// What Model::initialize does, for a model of `layers` layers whose `tensors` are laid out in
-// `parameters`; each tensor's values depend on `seed` and its index alone.
-void initialize_parameters(std::span<const TensorInfo> tensors, int layers, std::uint64_t seed,
-                           std::span<float> parameters);
+// What Model::initialize does, for a model whose `tensors` are laid out in `parameters`; each
+// tensor's values depend on `config`, `seed` and its index alone.
+void initialize_parameters(std::span<const TensorInfo> tensors, const config::Model& config,
+                           std::uint64_t seed, std::span<float> parameters);
 
 // The same into the parameters of a model that may be on a GPU.
-void initialize_on_device(Model& model, int layers, std::uint64_t seed);
+void initialize_on_device(Model& model, const config::Model& config, std::uint64_t seed);
 
 }  // namespace archipelago::model

@@ -16,6 +16,7 @@ class Network : public Model {
   kernels::Kernels& kernels() final { return *kernels_; }
   std::span<float> parameters() final { return storage_.parameters(); }
   std::span<float> gradients() final { return storage_.gradients(); }
+  void initialize(std::uint64_t seed) final { initialize_on_device(*this, config_, seed); }
 
  protected:
   // Memory for `rows` rows of activations. `arguments`: of Parts beside the configuration.

@@ -41,10 +41,6 @@ Vit::Vit(const config::Model& config, std::int64_t max_batch,
       images_(*kernels_, max_batch * image_numbers(config)),
       targets_(*kernels_, max_batch) {}
 
-void Vit::initialize(std::uint64_t seed) {
-  initialize_on_device(*this, static_cast<int>(config_.layers), seed);
-}
-
 float Vit::forward_backward(const Batch& batch) {
   check_image_batch(config_, batch, max_batch_);
   forward(batch);

@@ -29,7 +29,6 @@ class Vit final : public Network<VitPlan> {
   Vit(const config::Model& config, std::int64_t max_batch,
       std::shared_ptr<kernels::Kernels> kernels);
 
-  void initialize(std::uint64_t seed) override;
   float forward_backward(const Batch& batch) override;
   float loss(const Batch& batch) override;
   std::optional<double> accuracy() const override { return accuracy_; }

@@ -19,8 +19,7 @@ GlobalState::GlobalState(const Setup& setup)
       payloads_(setup.fragments.size()),
       earlier_(setup.fragments.size()) {
   std::vector<float> flat(static_cast<std::size_t>(setup.parameters));
-  model::initialize_parameters(setup.tensors, static_cast<int>(setup.config.model.layers),
-                               setup.config.train.seed, flat);
+  model::initialize_parameters(setup.tensors, setup.config.model, setup.config.train.seed, flat);
   theta_ = split(flat);
   momentum_ = split(std::vector<float>(flat.size(), 0.0F));
 }

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include <cmath>
+#include <functional>
 #include <set>
 #include <string>
 
@@ -95,37 +96,68 @@ TEST(MakeModel, RefusesWhatCannotWorkInOneLine) {
   EXPECT_EQ(code_of(vit(12, 0, 9)), ExitCode::configuration);
 }
 
-TEST(Initialize, FollowsGpt2AndItsSeed) {
+// Each tensor's values have mean 0 and the deviation `expected` of its name; biases are 0, norms 1.
+void expect_deviations(const config::Model& config,
+                       const std::function<double(const std::string&)>& expected) {
+  const auto model = make_model(config, 1, 1);
+  model->initialize(5);
+  for (const TensorInfo& tensor : model->tensors()) {
+    double sum = 0;
+    double squares = 0;
+    for (const float value : model->parameters().subspan(tensor.offset, tensor.size)) {
+      const double wide = value;
+      sum += wide;
+      squares += wide * wide;
+    }
+    const auto n = static_cast<double>(tensor.size);
+    if (tensor.role == TensorRole::vector) {
+      EXPECT_EQ(sum, tensor.name.ends_with(".bias") ? 0 : n) << tensor.name;
+    } else {
+      const double deviation = expected(tensor.name);
+      EXPECT_NEAR(sum / n, 0, 5 * deviation / std::sqrt(n)) << tensor.name;
+      EXPECT_NEAR(std::sqrt(squares / n), deviation, 0.05 * deviation) << tensor.name;
+    }
+  }
+}
+
+TEST(Initialize, FollowsGpt2) {
+  config::Model config;
+  config.vocabulary = 256;
+  expect_deviations(config, [](const std::string& name) {
+    return name.ends_with("c_proj.weight") ? 0.02 / std::sqrt(8.0) : 0.02;
+  });
+}
+
+TEST(Initialize, ScalesAVisionTransformersMatricesByTheirInputs) {
+  config::Model config;
+  config.kind = "vit";
+  config.vocabulary = 10;
+  config.image = 28;
+  config.image_channels = 1;
+  config.patch = 7;
+  config.context = 16;
+  expect_deviations(config, [](const std::string& name) {
+    if (name == "patches.weight") return 1 / 7.0;
+    if (name == "positions.weight") return 0.2;
+    if (name == "head.weight") return 0.02;
+    if (name.ends_with("mlp.c_proj.weight")) return 1 / std::sqrt(512.0 * 8);
+    if (name.ends_with("attn.c_proj.weight")) return 1 / std::sqrt(128.0 * 8);
+    return 1 / std::sqrt(128.0);
+  });
+}
+
+TEST(Initialize, FollowsItsSeed) {
   config::Model config;
   config.vocabulary = 256;
   const auto tensors = describe_tensors(config);
   const auto model = make_model(config, 1, 1);
   model->initialize(5);
   std::vector<float> same(model->parameters().size());
-  initialize_parameters(tensors, static_cast<int>(config.layers), 5, same);
+  initialize_parameters(tensors, config, 5, same);
   EXPECT_TRUE(std::equal(same.begin(), same.end(), model->parameters().begin()));
   std::vector<float> other(same.size());
-  initialize_parameters(tensors, static_cast<int>(config.layers), 6, other);
+  initialize_parameters(tensors, config, 6, other);
   EXPECT_NE(same, other);
-
-  for (const TensorInfo& tensor : tensors) {
-    double sum = 0;
-    double squares = 0;
-    for (std::int64_t i = 0; i < tensor.size; ++i) {
-      const double value = same[tensor.offset + i];
-      sum += value;
-      squares += value * value;
-    }
-    const auto n = static_cast<double>(tensor.size);
-    if (tensor.role == TensorRole::vector) {
-      EXPECT_EQ(sum, tensor.name.ends_with(".bias") ? 0 : n) << tensor.name;
-    } else {
-      const double deviation =
-          tensor.name.ends_with("c_proj.weight") ? 0.02 / std::sqrt(8.0) : 0.02;
-      EXPECT_NEAR(sum / n, 0, 5 * deviation / std::sqrt(n)) << tensor.name;
-      EXPECT_NEAR(std::sqrt(squares / n), deviation, 0.05 * deviation) << tensor.name;
-    }
-  }
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ class LearnerStateTest : public testing::Test {
 
   static std::vector<float> initial(const Run& run) {
     std::vector<float> parameters(static_cast<std::size_t>(run.setup.parameters));
-    model::initialize_parameters(run.setup.tensors, 1, 7, parameters);
+    model::initialize_parameters(run.setup.tensors, run.setup.config.model, 7, parameters);
     return parameters;
   }
 
