@@ -50,13 +50,14 @@ def read_events(out):
 
 
 def count(events):
-    """Kills, cycles, and losses that no kill explains."""
+    """Kills, cycles, and deaths that no kill explains."""
     kills = run_folder.kills(events)
     killed = {(kill["learner"], kill["incarnation"]) for kill in kills}
     cycles = sum(kill["merged_after"] is not None or
                  (kill["learner"], kill["incarnation"] + 1) in killed for kill in kills)
-    lost = sum(entry.get("event", {}).get("type") == "island_lost" for entry in events)
-    return len(kills), cycles, max(0, lost - len(kills))
+    types = [entry.get("event", {}).get("type") for entry in events]
+    crashes = max(0, types.count("island_lost") - len(kills)) + sum("takeover" in entry for entry in events)
+    return len(kills), cycles, crashes
 
 
 def job(arguments, options, hosts, seed, out):
@@ -65,14 +66,14 @@ def job(arguments, options, hosts, seed, out):
     if hosts:
         command += ["--hosts", ",".join(hosts.names)]
     command += ["--", f"--data.path={arguments.data}", f"--out={out}", f"--chaos={plan(seed)}", *MODEL,
-                "--sync.standby=0", *options]
+                *options]
     with open(out.with_suffix(".log"), "w") as log:
         if hosts:
             process = subprocess.Popen(hosts.on("h1", command), env=hosts.environment(), stdout=log,
                                        stderr=log)
         else:
             process = subprocess.Popen(command, stdout=log, stderr=log)
-        seen, since, hangs = -1, time.monotonic(), 0
+        seen, since, hangs, asked = -1, time.monotonic(), 0, False
         while process.poll() is None:
             time.sleep(1)
             kills, cycles, _ = count(read_events(out))
@@ -80,11 +81,12 @@ def job(arguments, options, hosts, seed, out):
                 seen, since = cycles, time.monotonic()
             if kills >= KILLS and cycles >= kills:
                 (out / "stop").touch()
+                asked = True
             elif time.monotonic() - since > arguments.patience:
                 hangs, since = 1, time.monotonic()
                 process.terminate()
     kills, cycles, crashes = count(read_events(out))
-    if process.returncode != STOPPED:
+    if process.returncode != STOPPED or not (asked or hangs):
         crashes += 1
         print(out.with_suffix(".log").read_text()[-2000:], file=sys.stderr)
     return kills, cycles, crashes, hangs
