@@ -23,6 +23,7 @@ constexpr Usage kUsage{
 struct LaunchOptions {
   int learners = 0;
   int ranks_per_learner = 0;
+  int syncers = 0;
   std::string hosts;
   int restarts = 3;
   bool print = false;
@@ -34,6 +35,7 @@ std::vector<config::Option> options_of(LaunchOptions& o) {
       config::integer("learners", o.learners, 0, 4096, "learners; 0: sync.learners"),
       config::integer("ranks-per-learner", o.ranks_per_learner, 0, 4096,
                       "ranks of an island; 0: sync.ranks_per_learner"),
+      config::integer("syncers", o.syncers, 0, 64, "syncers; 0: sync.syncers"),
       config::text("hosts", o.hosts, "H1,H2", "hosts to use; none: this one, or Slurm's"),
       config::integer(
           "restarts", o.restarts, 0, 1'000'000,
@@ -75,9 +77,12 @@ config::RunConfig run_config(const LaunchOptions& options, std::vector<std::stri
   };
   pass("sync.learners", options.learners);
   pass("sync.ranks_per_learner", options.ranks_per_learner);
+  pass("sync.syncers", options.syncers);
   config::RunConfig defaults;
+  const config::RunConfig config = parse_train_arguments(arguments, defaults);
+  if (hosts < 2 || config.sync.syncers > 1) return config;
   // Across hosts a crash inside MPI can take the syncer along with a dying learner.
-  if (hosts > 1) defaults.sync.standby = 1;
+  defaults.sync.standby = 1;
   return parse_train_arguments(arguments, defaults);
 }
 

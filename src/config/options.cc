@@ -82,6 +82,7 @@ std::vector<Option> sync_options(Sync& s) {
       integer("sync.learners", s.learners, 1, 4096, "learners M"),
       integer("sync.ranks_per_learner", s.ranks_per_learner, 1, 4096, "MPI ranks of an island"),
       integer("sync.spares", s.spares, 0, 4096, "sleeping islands that replace the lost"),
+      integer("sync.syncers", s.syncers, 1, 64, "S, syncers; fragment p is merged by p mod S"),
       integer("sync.standby", s.standby, 0, 1, "standby syncers"),
       boolean("sync.refill", s.refill, "refill the pool of spares by MPI_Comm_spawn, on one host"),
       positive("sync.interval", s.interval, 1e9, "H, inner steps between two merges of a fragment"),
@@ -269,6 +270,14 @@ std::vector<std::string> problems_of(const RunConfig& c) {
   require(problems, c.sync.quorum <= c.sync.learners,
           valued("sync.quorum", c.sync.quorum) + " must not be above " +
               valued("sync.learners", c.sync.learners));
+  require(problems, c.sync.syncers == 1 || c.sync.standby == 0,
+          valued("sync.syncers", c.sync.syncers) +
+              " can't have a standby: leave sync.standby out, or have one syncer");
+  require(problems, c.sync.syncers == 1 || c.record == "decisions",
+          valued("sync.syncers", c.sync.syncers) +
+              " can't be used with record fragments: no syncer has them all");
+  require(problems, has_syncer(c) || c.sync.syncers == 1,
+          "method (" + c.method + ") can't be used with sync.syncers: it has none");
   require(problems, c.sync.overlap <= c.sync.interval,
           valued("sync.overlap", c.sync.overlap) + " must not be above " +
               valued("sync.interval", c.sync.interval));

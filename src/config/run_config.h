@@ -63,6 +63,7 @@ struct Sync {
   int learners = 3;             // M
   int ranks_per_learner = 1;    // ranks of an island
   int spares = 1;               // sleeping islands that replace the lost
+  int syncers = 1;              // S: fragment p is merged by syncer p mod S
   int standby = 0;              // 1: a standby syncer
   bool refill = true;           // refill the pool of spares by MPI_Comm_spawn (one host only)
   double interval = 24;         // H, inner steps between two merges of one fragment
@@ -112,14 +113,16 @@ struct RunConfig {
 // Whether the method has a syncer, its standbys and spares; without, every rank is a learner's.
 inline bool has_syncer(const RunConfig& config) { return config.method == "decoupled"; }
 inline int syncers_of(const RunConfig& config) {
-  return has_syncer(config) ? 1 + config.sync.standby : 0;
+  return has_syncer(config) ? config.sync.syncers + config.sync.standby : 0;
 }
 inline int islands_of(const RunConfig& config) {
   return config.sync.learners + (has_syncer(config) ? config.sync.spares : 0);
 }
 
-// Whether islands can come later. Not beside a standby syncer, which could not be given a pair with
-// their leaders.
-inline bool can_refill(const Sync& sync) { return sync.refill && sync.standby == 0; }
+// Whether islands can come later. Not beside a standby or another syncer, which could not be given
+// a pair with their leaders.
+inline bool can_refill(const Sync& sync) {
+  return sync.refill && sync.standby == 0 && sync.syncers == 1;
+}
 
 }  // namespace archipelago::config

@@ -7,8 +7,8 @@
 namespace archipelago::link {
 namespace {
 
-constexpr int kSyncer = 0;  // ranks of the pair
-constexpr int kStandby = 1;
+constexpr int kSender = 0;  // ranks of the pair
+constexpr int kReceiver = 1;
 
 constexpr int kHeaderTag = 1;
 constexpr int kTextTag = 2;
@@ -19,8 +19,8 @@ constexpr std::int64_t kSuperseded = -1;  // as a word upwards; others acknowled
 
 void cancel(MPI_Request& request) {
   if (request == MPI_REQUEST_NULL) return;
-  mpi::check(MPI_Cancel(&request), "cancelling a receive of the standby's pair");
-  mpi::check(MPI_Wait(&request, MPI_STATUS_IGNORE), "cancelling a receive of the standby's pair");
+  mpi::check(MPI_Cancel(&request), "cancelling a receive of a pair of syncers");
+  mpi::check(MPI_Wait(&request, MPI_STATUS_IGNORE), "cancelling a receive of a pair of syncers");
 }
 
 }  // namespace
@@ -34,12 +34,12 @@ struct ReplicaSender::Sending {
 };
 
 ReplicaSender::ReplicaSender(mpi::Communicator comm) : comm_(std::move(comm)) {
-  mpi::check(MPI_Irecv(&incoming_, 1, MPI_INT64_T, kStandby, kWordTag, comm_.get(), &receive_),
-             "listening to the standby syncer");
+  mpi::check(MPI_Irecv(&incoming_, 1, MPI_INT64_T, kReceiver, kWordTag, comm_.get(), &receive_),
+             "listening to another syncer");
 }
 
 ReplicaSender::~ReplicaSender() {
-  // MPI may still look at what was on its way to a dead standby.
+  // MPI may still look at what was on its way to a dead receiver.
   for (auto& sending : sending_) static_cast<void>(sending.release());
 }
 
@@ -79,23 +79,23 @@ std::int64_t ReplicaSender::start(std::unique_ptr<Sending> sending) {
 void ReplicaSender::send_part(Sending& sending, const void* data, std::int64_t bytes, int tag) {
   if (lost_ || bytes == 0) return;
   sending.requests.push_back(MPI_REQUEST_NULL);
-  const int code = MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, kStandby, tag, comm_.get(),
+  const int code = MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, kReceiver, tag, comm_.get(),
                              &sending.requests.back());
-  lost_ = mpi::outcome_of(code, "sending to the standby syncer") != mpi::Outcome::ok;
+  lost_ = mpi::outcome_of(code, "sending to another syncer") != mpi::Outcome::ok;
 }
 
 void ReplicaSender::poll() {
   while (!lost_ && !superseded_) {
     int done = 0;
     lost_ = mpi::outcome_of(MPI_Test(&receive_, &done, MPI_STATUS_IGNORE),
-                            "listening to the standby syncer") != mpi::Outcome::ok;
+                            "listening to another syncer") != mpi::Outcome::ok;
     if (lost_ || !done) break;
     if (incoming_ == kSuperseded) {
       superseded_ = true;
     } else {
       acknowledged_ = incoming_;
-      mpi::check(MPI_Irecv(&incoming_, 1, MPI_INT64_T, kStandby, kWordTag, comm_.get(), &receive_),
-                 "listening to the standby syncer");
+      mpi::check(MPI_Irecv(&incoming_, 1, MPI_INT64_T, kReceiver, kWordTag, comm_.get(), &receive_),
+                 "listening to another syncer");
     }
   }
   while (!lost_ && !sending_.empty()) {
@@ -103,7 +103,7 @@ void ReplicaSender::poll() {
       if (request == MPI_REQUEST_NULL) continue;
       int done = 0;
       lost_ = mpi::outcome_of(MPI_Test(&request, &done, MPI_STATUS_IGNORE),
-                              "sending to the standby syncer") != mpi::Outcome::ok;
+                              "sending to another syncer") != mpi::Outcome::ok;
       if (lost_ || !done) return;
     }
     sending_.pop_front();
@@ -137,20 +137,20 @@ void ReplicaReceiver::receive(Part part) {
     tag = kValuesTag;
   }
   mpi::check(
-      MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, kSyncer, tag, comm_.get(), &receive_),
-      "listening to the syncer");
+      MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, kSender, tag, comm_.get(), &receive_),
+      "listening to another syncer");
 }
 
 PeerState ReplicaReceiver::poll(std::vector<ReplicaMessage>& messages) {
   while (!lost_) {
     int done = 0;
     lost_ = mpi::outcome_of(MPI_Test(&receive_, &done, MPI_STATUS_IGNORE),
-                            "listening to the syncer") != mpi::Outcome::ok;
+                            "listening to another syncer") != mpi::Outcome::ok;
     if (lost_) break;
     if (send_ != MPI_REQUEST_NULL) {
       int sent = 0;
-      lost_ = mpi::outcome_of(MPI_Test(&send_, &sent, MPI_STATUS_IGNORE), "answering the syncer") !=
-              mpi::Outcome::ok;
+      lost_ = mpi::outcome_of(MPI_Test(&send_, &sent, MPI_STATUS_IGNORE),
+                              "answering another syncer") != mpi::Outcome::ok;
     }
     if (send_ == MPI_REQUEST_NULL && next_word_ != word_) send_word(next_word_);
     if (!done) return lost_ ? PeerState::lost : PeerState::alive;
@@ -181,8 +181,8 @@ void ReplicaReceiver::acknowledge(std::int64_t number) {
 
 void ReplicaReceiver::send_word(std::int64_t word) {
   word_ = word;
-  const int code = MPI_Isend(&word_, 1, MPI_INT64_T, kSyncer, kWordTag, comm_.get(), &send_);
-  lost_ = mpi::outcome_of(code, "answering the syncer") != mpi::Outcome::ok;
+  const int code = MPI_Isend(&word_, 1, MPI_INT64_T, kSender, kWordTag, comm_.get(), &send_);
+  lost_ = mpi::outcome_of(code, "answering another syncer") != mpi::Outcome::ok;
 }
 
 void ReplicaReceiver::supersede() {

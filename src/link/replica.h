@@ -13,10 +13,12 @@
 namespace archipelago::link {
 
 enum class ReplicaKind : std::int32_t {
-  event,      // text: an entry of the event tape
+  event,      // text: an entry of the event tape; of one that merges: with no actions yet
   merged,     // theta and momentum of `fragment` at `version`; the event Merged follows
   chaos,      // the chaos plan was asked at `seconds`, and faults were due
-  heartbeat,  // the syncer lives
+  heartbeat,  // the sender lives; of one that merges, text: what it has counted
+  collect,    // asks for every fragment that is held, for the checkpoint of `round`
+  part,       // theta and momentum of `fragment` at `version`, as they stood at `collect`
   finish,     // the run is concluded
 };
 
@@ -29,6 +31,7 @@ struct ReplicaHeader {
   std::int32_t version = 0;
   std::int32_t orderly = 0;  // finish: nobody died
   double seconds = 0;
+  std::int64_t round = 0;
 };
 
 struct ReplicaMessage {
@@ -38,24 +41,25 @@ struct ReplicaMessage {
   Values momentum;
 };
 
-// The syncer's end of its pair with the standby syncer: a stream of all that the standby has to
-// know to take over. Never waits. Not thread-safe.
+// One end of a stream from one syncer to another: from the syncer to its standby, all that this has
+// to know to take over; between syncers that share the fragments, what one has to know of the
+// other. Never waits. Not thread-safe.
 class ReplicaSender {
  public:
-  // `comm`: of the two, syncer first.
+  // `comm`: of the two, the sender first.
   explicit ReplicaSender(mpi::Communicator comm);
   ~ReplicaSender();
   ReplicaSender(const ReplicaSender&) = delete;
   ReplicaSender& operator=(const ReplicaSender&) = delete;
 
-  // Returns the message's number. Does nothing once the standby is lost.
+  // Returns the message's number. Does nothing once the receiver is lost.
   std::int64_t send_text(ReplicaHeader header, std::string text);
   std::int64_t send_fragment(ReplicaHeader header, std::shared_ptr<const Values> theta,
                              std::shared_ptr<const Values> momentum);
 
   void poll();
 
-  bool lost() const { return lost_; }                          // the standby is dead
+  bool lost() const { return lost_; }                          // the receiver is dead
   bool superseded() const { return superseded_; }              // it has taken over: end at once
   std::int64_t acknowledged() const { return acknowledged_; }  // it has all messages up to this one
   bool drained() const { return lost_ || sending_.empty(); }
@@ -78,7 +82,7 @@ class ReplicaSender {
   bool superseded_ = false;
 };
 
-// The standby's end.
+// The other end.
 class ReplicaReceiver {
  public:
   explicit ReplicaReceiver(mpi::Communicator comm);
@@ -88,10 +92,10 @@ class ReplicaReceiver {
   // Appends what has arrived whole, in order.
   PeerState poll(std::vector<ReplicaMessage>& messages);
 
-  // Tells the syncer that everything up to `number` is here.
+  // Tells the sender that everything up to `number` is here.
   void acknowledge(std::int64_t number);
 
-  // Tells a syncer that may still live that its term is over.
+  // Tells a sender that may still live that its term is over.
   void supersede();
 
   void close();  // collective over the pair

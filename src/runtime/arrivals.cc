@@ -32,7 +32,10 @@ bool Arrivals::has(const Key& key) const {
 
 bool Arrivals::fits(const link::ArrivedFragment& fragment) const {
   const auto& header = fragment.header;
-  if (header.fragment < 0 || header.fragment >= setup_.fragment_count()) return false;
+  if (header.fragment < 0 || header.fragment >= setup_.fragment_count() ||
+      !state_.holds(header.fragment)) {
+    return false;
+  }
   const auto elements = setup_.fragments[static_cast<std::size_t>(header.fragment)].size;
   return header.encoding == static_cast<std::int32_t>(setup_.wire.up) &&
          std::ssize(fragment.data) == fragment::encoded_size(setup_.wire.up, elements);

@@ -6,6 +6,9 @@
 
 namespace archipelago::runtime {
 
+// Whether a fragment that came down was meant for the life that the order begins.
+bool is_for(const link::DownHeader& fragment, const link::DownHeader& order);
+
 // What the syncer waits for: the newest ask for each fragment, since only one round of a fragment
 // is open at a time; the newest first, since older rounds may be closed by now. None may be
 // forgotten while its round is open: it may wait for this learner alone.

@@ -21,6 +21,8 @@ constexpr double kHeartbeatSeconds = 0.5;
 constexpr double kPatienceSteps = 20;
 constexpr double kPatienceSeconds = 10;
 constexpr std::size_t kStagedFragments = 2;
+// Until the first syncer has said what is to be done when another one is lost.
+constexpr double kIncompleteSeconds = 60;
 
 bool is_order(link::DownKind kind) {
   return kind == link::DownKind::assign || kind == link::DownKind::expel ||
@@ -31,9 +33,11 @@ bool is_order(link::DownKind kind) {
 
 Communication::Communication(std::vector<std::unique_ptr<link::LeaderEnd>> ends,
                              std::unique_ptr<FragmentEncoder> encoder,
-                             std::function<void(const link::DownHeader&)> inflict)
+                             std::function<void(const link::DownHeader&)> inflict,
+                             std::size_t syncers)
     : ends_(std::move(ends)),
-      cut_until_(ends_.size(), 0),
+      syncers_(syncers),
+      cut_until_(ends_.size()),
       encoder_(std::move(encoder)),
       inflict_(std::move(inflict)),
       lost_(ends_.size(), false) {
@@ -57,6 +61,9 @@ std::vector<std::unique_ptr<link::LeaderEnd>> Communication::stop() {
 
 Inbox Communication::take() {
   const std::lock_guard lock(mutex_);
+  if (incomplete_since_ && now_seconds() > *incomplete_since_ + kIncompleteSeconds) {
+    inbox_.syncer_lost = true;
+  }
   Inbox inbox = std::exchange(inbox_, {});
   inbox_.syncer_lost = inbox.syncer_lost;
   return inbox;
@@ -101,7 +108,7 @@ void Communication::run(std::size_t term) try {
     const bool sent = send_fragment(term);
     if (received || reported || sent) continue;
     std::unique_lock lock(mutex_);
-    const bool present = is_present(term);
+    const bool present = is_present(term) || only_merges(term);
     lock.unlock();
     sleep_seconds(present ? kPollSeconds : kStandbyPollSeconds);
   }
@@ -128,9 +135,11 @@ void Communication::mark(std::size_t term, link::PeerState state) {
   if (state == link::PeerState::alive) return;
   const std::lock_guard lock(mutex_);
   lost_[term] = true;
+  if (only_merges(term)) incomplete_since_ = now_seconds();
   if (term != term_) return;
+  const std::size_t later = std::max(term, syncers_);
   const auto next =
-      std::find(lost_.begin() + static_cast<std::ptrdiff_t>(term), lost_.end(), false);
+      std::find(lost_.begin() + static_cast<std::ptrdiff_t>(later), lost_.end(), false);
   if (next == lost_.end()) {
     inbox_.syncer_lost = true;
   } else {
@@ -153,13 +162,15 @@ void Communication::sort_in(std::size_t term, link::DownMessage message) {
     return;
   }
   const std::lock_guard lock(mutex_);
-  if (term < term_) return;
-  if (term > term_) turn_to(term);
+  if (only_merges(term) ? term_ != 0 : term < term_) return;
+  if (term > term_ && !only_merges(term)) turn_to(term);
   if (header.kind == link::DownKind::turn) return;
   if (is_order(header.kind)) {
-    // What came before an order was meant for the life before it.
+    // What came before an order was meant for the life before it, save where another pair was
+    // quicker.
     inbox_.order = header;
-    inbox_.fragments.clear();
+    std::erase_if(inbox_.fragments,
+                  [&](const auto& entry) { return !is_for(entry.second.header, header); });
     inbox_.lease.reset();
     inbox_.asks.clear();
     inbox_.pause = false;
@@ -182,12 +193,21 @@ void Communication::sort_in(std::size_t term, link::DownMessage message) {
 
 bool Communication::is_cut(std::size_t term) const { return now_seconds() < cut_until_[term]; }
 
+// Each fragment is merged by one of the syncers, until one has taken over.
+std::size_t Communication::end_for(int fragment) const {
+  return term_ == 0 ? static_cast<std::size_t>(fragment) % syncers_ : term_;
+}
+
 // A planned fault (chaos.h) happens where it belongs.
 void Communication::suffer(std::size_t term, const link::DownHeader& fault) {
   const auto kind = static_cast<FaultKind>(fault.fault);
   const auto moment = static_cast<Moment>(fault.moment);
   if (kind == FaultKind::drop) {
-    cut_until_[term] = now_seconds() + fault.seconds;
+    const double until = now_seconds() + fault.seconds;
+    cut_until_[term] = until;
+    for (std::size_t end = 0; end < ends_.size(); ++end) {
+      if (term == 0 && only_merges(end)) cut_until_[end] = until;
+    }
   } else if (kind == FaultKind::corrupt) {
     ends_[term]->disturb_next({true, {}});
   } else if (kind == FaultKind::stall) {
@@ -232,9 +252,11 @@ bool Communication::send_fragment(std::size_t term) {
   Staged staged;
   {
     const std::lock_guard lock(mutex_);
-    if (staged_.empty() || !is_present(term)) return false;
-    staged = std::move(staged_.front());
-    staged_.erase(staged_.begin());
+    const auto next = std::ranges::find_if(
+        staged_, [&](const Staged& each) { return end_for(each.header.fragment) == term; });
+    if (next == staged_.end() || inbox_.syncer_lost || lost_[term]) return false;
+    staged = std::move(*next);
+    staged_.erase(next);
   }
   if (is_cut(term)) return true;
   link::Bytes buffer;

@@ -35,17 +35,19 @@ struct Inbox {
 // syncer's pair hinders no other. The compute thread posts reports and fragments and takes what has
 // arrived.
 //
-// The first end is the syncer's, the next ones the standbys', in the order of their terms. The
-// leader talks to one of them, the present syncer, and turns to a later one for good when the
-// present one dies or the later one speaks; what an earlier one still says is dropped.
+// The first ends are those of the syncers that share the fragments: a fragment goes to and comes
+// from the one that merges it, all else the first one alone. The next ends are the standbys', in
+// the order of their terms. The leader talks to one of them, the present syncer, and turns to a
+// later one for good when the present one dies or the later one speaks; what an earlier one still
+// says is dropped.
 class Communication {
  public:
-  // `encoder`: of what is staged.
+  // `encoder`: of what is staged. `syncers`: ends of syncers that share the fragments.
   // `inflict`: carries out a planned fault on this island (kill, stop), called on a communication
   // thread. Each end is used by its thread only, from now until stop() or the destructor.
   Communication(std::vector<std::unique_ptr<link::LeaderEnd>> ends,
                 std::unique_ptr<FragmentEncoder> encoder,
-                std::function<void(const link::DownHeader&)> inflict);
+                std::function<void(const link::DownHeader&)> inflict, std::size_t syncers = 1);
   ~Communication();
   Communication(const Communication&) = delete;
   Communication& operator=(const Communication&) = delete;
@@ -88,19 +90,25 @@ class Communication {
   void suffer(std::size_t term, const link::DownHeader& fault);
   bool is_cut(std::size_t term) const;
   void mark(std::size_t term, link::PeerState state);
+  // Whether the end is of a syncer that merges beside the first one.
+  bool only_merges(std::size_t term) const { return term > 0 && term < syncers_; }
 
   // With the mutex held.
   void turn_to(std::size_t term);
   bool is_present(std::size_t term) const { return term == term_ && !inbox_.syncer_lost; }
+  std::size_t end_for(int fragment) const;
 
   std::vector<std::unique_ptr<link::LeaderEnd>> ends_;
-  std::vector<double> cut_until_;  // by term, of its thread: messages are lost both ways
+  std::size_t syncers_;
+  // By term: messages are lost both ways, on all pairs of the term.
+  std::vector<std::atomic<double>> cut_until_;
   std::unique_ptr<FragmentEncoder> encoder_;
   std::function<void(const link::DownHeader&)> inflict_;
 
   mutable std::mutex mutex_;
   std::size_t term_ = 0;  // index of the present syncer's end
   std::vector<bool> lost_;
+  std::optional<double> incomplete_since_;  // a syncer that merges beside the first one is lost
   Inbox inbox_;
   link::Report report_;
   bool report_is_new_ = false;

@@ -82,6 +82,27 @@ void add_learner(std::ostream& out, const Setup& setup, int learner, std::int64_
   out << ": together " << bytes(static_cast<double>(memory.total() + memory.data)) << '\n';
 }
 
+void add_syncer(std::ostream& out, const Setup& setup, int syncer) {
+  const auto& sync = setup.config.sync;
+  const Share share{syncer, sync.syncers};
+  std::int64_t elements = 0;
+  for (int p = 0; p < setup.fragment_count(); ++p) {
+    if (share.holds(p)) elements += setup.fragments[static_cast<std::size_t>(p)].size;
+  }
+  const double state = 2 * kFloat * static_cast<double>(elements);
+  const double merge = 2 * kFloat * static_cast<double>(largest_fragment(setup, share));
+  const double mailboxes =
+      static_cast<double>(mailbox_layout(setup, share).bytes()) * (sync.learners + sync.spares);
+  // Collected from the others, and once more in the order of the file.
+  const double whole = 2 * kFloat * static_cast<double>(setup.parameters);
+  const double checkpoint = syncer == 0 ? 3 * whole - state : 0;
+  out << "memory of " << (sync.syncers == 1 ? "the syncer" : "syncer " + std::to_string(syncer))
+      << ":\n  parameters and momentum " << bytes(state) << ", mailboxes " << bytes(mailboxes)
+      << ", a merge " << bytes(merge);
+  if (checkpoint > 0) out << ", a checkpoint on its way " << bytes(checkpoint);
+  out << ": together " << bytes(state + merge + mailboxes + checkpoint) << '\n';
+}
+
 void add_memory(std::ostream& out, const Setup& setup, std::int64_t data_bytes) {
   const auto& sync = setup.config.sync;
   out << "memory of each rank of a learner (" << sync.ranks_per_learner << " a learner):\n";
@@ -90,13 +111,7 @@ void add_memory(std::ostream& out, const Setup& setup, std::int64_t data_bytes) 
     out << "  learner " << learner << ":\n  ";
     add_learner(out, setup, learner, data_bytes);
   }
-  const double state = 2 * kFloat * static_cast<double>(setup.parameters);
-  const double merge = 2 * kFloat * static_cast<double>(setup.largest_fragment);
-  const auto mailbox = mailbox_layout(setup);
-  const double mailboxes = static_cast<double>(mailbox.bytes()) * (sync.learners + sync.spares);
-  out << "memory of the syncer:\n  parameters and momentum " << bytes(state) << ", mailboxes "
-      << bytes(mailboxes) << ", a merge " << bytes(merge) << ", a checkpoint on its way "
-      << bytes(2 * state) << ": together " << bytes(3 * state + merge + mailboxes) << '\n';
+  for (int syncer = 0; syncer < sync.syncers; ++syncer) add_syncer(out, setup, syncer);
 }
 
 double encoded(fragment::Encoding encoding, std::int64_t elements) {

@@ -23,13 +23,17 @@ void FragmentSender::mark(int peer, int fragment) {
 }
 
 void FragmentSender::mark_all(int peer) {
-  for (int fragment = 0; fragment < fragments_; ++fragment) mark(peer, fragment);
+  for (int fragment = 0; fragment < fragments_; ++fragment) {
+    if (state_.holds(fragment)) mark(peer, fragment);
+  }
 }
 
-void FragmentSender::clear(int peer) {
+void FragmentSender::begin_life(int peer, int learner, int incarnation) {
   Peer& to = peers_.at(static_cast<std::size_t>(peer));
   to.missing.assign(to.missing.size(), false);
   to.count = 0;
+  to.learner = learner;
+  to.incarnation = incarnation;
 }
 
 void FragmentSender::pump(std::int64_t run_tokens) {
@@ -45,8 +49,11 @@ void FragmentSender::pump(std::int64_t run_tokens) {
 }
 
 void FragmentSender::send(int peer, int fragment, std::int64_t run_tokens) {
+  const Peer& to = peers_.at(static_cast<std::size_t>(peer));
   link::DownHeader header;
   header.kind = link::DownKind::fragment;
+  header.learner = to.learner;
+  header.incarnation = to.incarnation;
   header.fragment = fragment;
   header.version = state_.version(fragment);
   header.tokens = run_tokens;

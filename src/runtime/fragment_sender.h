@@ -8,19 +8,22 @@
 
 namespace archipelago::runtime {
 
-// Brings each learner up to the newest version of every fragment, without a queue that grows: for
-// each peer it only remembers which fragments are out of date there, and sends the newest values
-// when the ones before have left.
+// Brings each learner up to the newest version of every fragment that is held, without a queue that
+// grows: for each peer it only remembers which fragments are out of date there, and sends the
+// newest values when the ones before have left.
 class FragmentSender {
  public:
   FragmentSender(link::SyncerEnd& link, GlobalState& state, int fragments);
 
   void add_peer();
 
-  // The peer lacks this fragment, or all of them, or needs none any more.
+  // The peer lacks this fragment, or all that are held, or needs none any more.
   void mark(int peer, int fragment);
   void mark_all(int peer);
-  void clear(int peer);
+  void clear(int peer) { begin_life(peer, -1, -1); }
+
+  // What is sent from now on is meant for this life; it lacks nothing yet.
+  void begin_life(int peer, int learner, int incarnation);
 
   // Sends what may be sent now. `run_tokens`: trained by all learners so far.
   void pump(std::int64_t run_tokens);
@@ -30,6 +33,8 @@ class FragmentSender {
     std::vector<bool> missing;
     int next = 0;  // fragments take turns
     int count = 0;
+    int learner = -1;
+    int incarnation = -1;
   };
 
   void send(int peer, int fragment, std::int64_t run_tokens);

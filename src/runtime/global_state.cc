@@ -13,8 +13,9 @@ constexpr std::size_t kEarlierVersions = 4;
 
 }  // namespace
 
-GlobalState::GlobalState(const Setup& setup)
+GlobalState::GlobalState(const Setup& setup, Share share)
     : setup_(setup),
+      share_(share),
       versions_(setup.fragments.size(), 0),
       payloads_(setup.fragments.size()),
       earlier_(setup.fragments.size()) {
@@ -24,8 +25,9 @@ GlobalState::GlobalState(const Setup& setup)
   momentum_ = split(std::vector<float>(flat.size(), 0.0F));
 }
 
-GlobalState::GlobalState(const Setup& setup, const checkpoint::Global& state)
+GlobalState::GlobalState(const Setup& setup, const checkpoint::Global& state, Share share)
     : setup_(setup),
+      share_(share),
       theta_(split(state.common.parameters)),
       momentum_(split(state.momentum)),
       versions_(state.common.versions),
@@ -62,6 +64,14 @@ void GlobalState::adopt(MergedFragment merged) {
   momentum_[p] = std::move(merged.momentum);
   payloads_[p] = std::move(merged.payload);
   ++versions_[p];
+}
+
+void GlobalState::put(MergedFragment fragment, std::int32_t version) {
+  const std::size_t p = at(fragment.fragment);
+  theta_[p] = std::move(fragment.theta);
+  momentum_[p] = std::move(fragment.momentum);
+  payloads_[p] = std::move(fragment.payload);
+  versions_[p] = version;
 }
 
 std::shared_ptr<const link::Values> GlobalState::theta(int fragment, std::int32_t version) const {
@@ -115,11 +125,13 @@ std::uint64_t GlobalState::digest() const {
 }
 
 GlobalState::Fragments GlobalState::split(const std::vector<float>& flat) const {
-  Fragments fragments;
-  for (const auto& fragment : setup_.fragments) {
+  Fragments fragments(setup_.fragments.size());
+  for (std::size_t p = 0; p < fragments.size(); ++p) {
+    if (!holds(static_cast<int>(p))) continue;
+    const auto& fragment = setup_.fragments[p];
     link::Values packed(static_cast<std::size_t>(fragment.size));
     fragment::gather(fragment, flat, packed);
-    fragments.push_back(std::make_shared<const link::Values>(std::move(packed)));
+    fragments[p] = std::make_shared<const link::Values>(std::move(packed));
   }
   return fragments;
 }

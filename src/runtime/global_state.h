@@ -18,11 +18,15 @@ namespace archipelago::runtime {
 // puts them in the place of the old, so that whoever still sends or saves the old ones may finish.
 class GlobalState {
  public:
-  // Parameters from config.train.seed, momentum 0, versions 0.
-  explicit GlobalState(const Setup& setup);
+  // Parameters from config.train.seed, momentum 0, versions 0. Only the fragments of the share are
+  // held; of the others there is nothing but what put() brings.
+  explicit GlobalState(const Setup& setup, Share share = {});
 
   // As a checkpoint left it; `state` fits the setup (checkpoint::require_same_model).
-  GlobalState(const Setup& setup, const checkpoint::Global& state);
+  GlobalState(const Setup& setup, const checkpoint::Global& state, Share share = {});
+
+  // Whether it belongs to the share.
+  bool holds(int fragment) const { return share_.holds(fragment); }
 
   std::shared_ptr<const link::Values> theta(int fragment) const;
   // Of an earlier version that a learner may still hold; null when it is not kept any more.
@@ -49,10 +53,13 @@ class GlobalState {
   // Puts them in place; version + 1. Where learners send differences the version before is kept.
   void adopt(MergedFragment merged);
 
+  // Takes a fragment from the syncer that holds it.
+  void put(MergedFragment fragment, std::int32_t version);
+
   // Forgets the earlier versions that none of these learners holds.
   void drop_unheld(const std::vector<sync::LearnerView>& learners);
 
-  // Theta as one flat buffer in the model's order.
+  // Theta as one flat buffer in the model's order. This and all below need every fragment.
   std::vector<float> flat_parameters() const;
 
   // Fills in the part of a global checkpoint that this holds. Copies all of it: done on a copy of
@@ -66,11 +73,13 @@ class GlobalState {
   using Fragments = std::vector<std::shared_ptr<const link::Values>>;
 
   static std::size_t at(int fragment) { return static_cast<std::size_t>(fragment); }
+  // Of the share.
   Fragments split(const std::vector<float>& flat) const;
   std::vector<float> join(const Fragments& fragments) const;
   link::Payload encode(const std::shared_ptr<const link::Values>& theta) const;
 
   const Setup& setup_;
+  Share share_;
   Fragments theta_;
   Fragments momentum_;
   std::vector<std::int32_t> versions_;

@@ -134,7 +134,8 @@ IslandProcess::Command IslandProcess::choose(const Inbox& inbox) {
   if (inbox.finish) return Command::finish;
   if (inbox.pause) paused_ = true;
   if (is_new_order(inbox)) {
-    arrived_.clear();
+    std::erase_if(arrived_,
+                  [&](const auto& message) { return !is_for(message.header, *inbox.order); });
     lease_.reset();
     asks_.clear();
     paused_ = inbox.pause;

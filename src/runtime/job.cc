@@ -120,13 +120,13 @@ void prepare_spawned(Job& job, const config::RunConfig& config) { open_data(job,
 std::vector<link::MpiPair> create_pairs(const Job& job) {
   const Layout& layout = *job.layout;
   const int rank = job.session.rank();
-  const auto mailbox = job.mailbox();
   std::vector<link::MpiPair> pairs;
   for (int syncer = 0; syncer < layout.syncers; ++syncer) {
     for (int i = 0; i < layout.islands; ++i) {
       const int leader = layout.first_rank(i);
       if (rank != syncer && rank != leader) continue;
-      auto pair = link::MpiPair::create(syncer, leader, syncer * layout.islands + i, mailbox);
+      auto pair =
+          link::MpiPair::create(syncer, leader, syncer * layout.islands + i, job.mailbox(syncer));
       if (!pair) {
         throw Error(ExitCode::try_again, "a rank died while the job was starting; start it again");
       }

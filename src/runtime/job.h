@@ -26,7 +26,13 @@ struct Job {
   std::optional<Setup> setup;
   std::optional<checkpoint::Global> restored;  // syncers only, with --resume
 
+  // Of the only syncer.
   link::MailboxLayout mailbox() const { return mailbox_layout(*setup); }
+  // Of one of several, or of a standby.
+  link::MailboxLayout mailbox(int syncer) const { return mailbox_layout(*setup, share(syncer)); }
+  Share share(int syncer) const {
+    return syncer < layout->merging ? Share{syncer, layout->merging} : Share{};
+  }
 };
 
 // Checks options, data and folder on all ranks together and fills `job`. Where something is wrong
@@ -42,6 +48,7 @@ std::vector<link::MpiPair> create_pairs(const Job& job);
 
 // Play this rank's part to the end of the job; never return.
 [[noreturn]] void play_syncer(Job& job);
+[[noreturn]] void play_merging_syncer(Job& job);
 [[noreturn]] void play_standby(Job& job);
 [[noreturn]] void play_island(Job& job);
 [[noreturn]] void play_spawned_island(Job& job);

@@ -12,14 +12,16 @@ std::string parts_of(const config::RunConfig& config) {
   const std::string ranks = " x " + std::to_string(options.ranks_per_learner) + " ranks";
   const std::string learners = std::to_string(options.learners) + " learners";
   if (!config::has_syncer(config)) return learners + ranks;
-  return "1 syncer + " + std::to_string(options.standby) + " standby + (" + learners + " + " +
+  return std::to_string(options.syncers) + (options.syncers == 1 ? " syncer + " : " syncers + ") +
+         std::to_string(options.standby) + " standby + (" + learners + " + " +
          std::to_string(options.spares) + " spares)" + ranks;
 }
 
 }  // namespace
 
 Layout make_layout(const config::RunConfig& config, int world_size) {
-  const Layout layout{config::syncers_of(config), config::islands_of(config),
+  const int merging = config::has_syncer(config) ? config.sync.syncers : 0;
+  const Layout layout{merging, config::syncers_of(config), config::islands_of(config),
                       config.sync.ranks_per_learner};
   if (layout.world_size() == world_size) return layout;
   throw Error(ExitCode::configuration,

@@ -6,17 +6,19 @@
 
 namespace archipelago::runtime {
 
-// Which world rank plays which part: rank 0 the syncer, then the standby syncers, then the islands
-// one after the other, the spare ones last. An island's first rank is its leader. Methods without a
-// syncer have neither that nor spares: rank 0 leads the first island, and keeps the records.
+// Which world rank plays which part: rank 0 the syncer, then those that merge beside it, then the
+// standby syncers, then the islands one after the other, the spare ones last. An island's first
+// rank is its leader. Methods without a syncer have neither that nor spares: rank 0 leads the first
+// island, and keeps the records.
 struct Layout {
+  int merging;  // syncers that share the fragments, rank 0 among them
   int syncers;  // with the standbys
   int islands;
   int ranks_per_island;
 
   static constexpr int kSyncer = 0;
 
-  int standbys() const { return syncers - 1; }
+  int standbys() const { return syncers - merging; }
   int first_rank(int island) const { return syncers + island * ranks_per_island; }
   // -1 for a syncer.
   int island_of(int rank) const {

@@ -37,12 +37,10 @@ link::DownHeader order_of(const sync::Retire&) {
 }
 
 Mirror::Mirror(const Setup& setup, const std::optional<checkpoint::Global>& restored, int islands)
-    : machine_(machine_settings(setup), restored_from(restored)),
+    : tape_(setup, restored),
       state_(restored ? GlobalState(setup, *restored) : GlobalState(setup)),
       chaos_(parse_chaos(setup.config.chaos)),
-      orders_(static_cast<std::size_t>(islands)) {
-  chain_.seal(sync::encode_start({machine_settings(setup), restored_from(restored)}));
-}
+      orders_(static_cast<std::size_t>(islands)) {}
 
 void Mirror::apply(link::ReplicaMessage message) {
   if (message.header.kind == link::ReplicaKind::merged) {
@@ -54,23 +52,17 @@ void Mirror::apply(link::ReplicaMessage message) {
     return;
   }
   if (message.header.kind == link::ReplicaKind::chaos) {
-    chaos_.due(message.header.seconds, machine_.learners());
+    chaos_.due(message.header.seconds, machine().learners());
     return;
   }
   if (message.header.kind != link::ReplicaKind::event) return;
-  const sync::TapeEntry entry = sync::decode_entry(message.text);
-  std::vector<sync::Action> actions;
-  machine_.handle(entry.time, entry.event, actions);
-  if (actions != entry.actions || chain_.follow(message.text) != sync::TapeChain::Fit::fits) {
-    throw Error(ExitCode::internal,
-                "the standby syncer decides otherwise than the syncer did at " + message.text);
-  }
-  state_.drop_unheld(machine_.learners());
+  const sync::TapeEntry entry = tape_.follow(message.text);
+  state_.drop_unheld(machine().learners());
   time_ = entry.time;
   ++entries_;
   recent_.push_back(std::move(message.text));
   if (recent_.size() > kRecentEntries) recent_.pop_front();
-  follow(actions);
+  follow(entry.actions);
 }
 
 void Mirror::follow(const std::vector<sync::Action>& actions) {
@@ -88,9 +80,9 @@ void Mirror::follow(const std::vector<sync::Action>& actions) {
     } else if (const auto* retire = std::get_if<sync::Retire>(&action)) {
       give(retire->island, order_of(*retire));
     } else if (const auto* lease = std::get_if<sync::Lease>(&action)) {
-      const int island = machine_.learners().at(static_cast<std::size_t>(lease->learner)).island;
+      const int island = machine().learners().at(static_cast<std::size_t>(lease->learner)).island;
       orders_.at(static_cast<std::size_t>(island)).lease =
-          lease_message(*lease, machine_.shards_for(lease->learner));
+          lease_message(*lease, machine().shards_for(lease->learner));
     } else if (const auto* publish = std::get_if<sync::Publish>(&action)) {
       auto merged = merged_.extract(publish->fragment);
       if (merged.empty()) throw Error(ExitCode::internal, "a merge reached the standby in part");

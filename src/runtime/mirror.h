@@ -11,8 +11,7 @@
 #include "runtime/chaos.h"
 #include "runtime/global_state.h"
 #include "runtime/setup.h"
-#include "sync/machine.h"
-#include "sync/tape.h"
+#include "runtime/tape_follower.h"
 
 namespace archipelago::runtime {
 
@@ -32,7 +31,7 @@ class Mirror {
   // Throws Error(internal) when the syncer decided something else than the mirror would have.
   void apply(link::ReplicaMessage message);
 
-  const sync::Machine& machine() const { return machine_; }
+  const sync::Machine& machine() const { return tape_.machine(); }
   const GlobalState& state() const { return state_; }
   const Chaos& chaos() const { return chaos_; }
   const std::vector<StandingOrder>& orders() const { return orders_; }
@@ -41,7 +40,7 @@ class Mirror {
   sync::Nanoseconds time() const { return time_; }   // of the last event
   std::int64_t entries() const { return entries_; }  // of the event tape, since the run's start
 
-  const sync::TapeChain& chain() const { return chain_; }
+  const sync::TapeChain& chain() const { return tape_.chain(); }
 
   // The newest entries of the tape, of which the syncer may not have written all.
   const std::deque<std::string>& recent_entries() const { return recent_; }
@@ -49,9 +48,8 @@ class Mirror {
  private:
   void follow(const std::vector<sync::Action>& actions);
 
-  sync::Machine machine_;
+  TapeFollower tape_;
   GlobalState state_;
-  sync::TapeChain chain_;
   // Merges that the tape does not know yet, by fragment.
   std::map<int, GlobalState::MergedFragment> merged_;
   Chaos chaos_;

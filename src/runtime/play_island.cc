@@ -35,13 +35,15 @@ struct OnHost {
   if (island.is_leader()) {
     std::vector<std::unique_ptr<link::LeaderEnd>> ends;
     for (auto& pair : pairs) {
-      ends.push_back(std::make_unique<link::MpiLeaderEnd>(std::move(pair), job.mailbox()));
+      const auto mailbox = job.layout ? job.mailbox(static_cast<int>(ends.size())) : job.mailbox();
+      ends.push_back(std::make_unique<link::MpiLeaderEnd>(std::move(pair), mailbox));
     }
     communication = std::make_unique<Communication>(
         std::move(ends),
         std::make_unique<FragmentEncoder>(job.setup->wire, job.setup->fragment_count(),
                                           job.setup->config.train.threads),
-        [&island](const link::DownHeader& fault) { inflict(fault, island); });
+        [&island](const link::DownHeader& fault) { inflict(fault, island); },
+        static_cast<std::size_t>(job.setup->config.sync.syncers));
   }
   // Computing yields to communication and to the syncer where they share a core.
   constexpr int kNice = 5;

@@ -1,3 +1,4 @@
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -9,7 +10,9 @@
 #include "link/replica.h"
 #include "mpi/communicator.h"
 #include "runtime/job.h"
+#include "runtime/merging_syncer.h"
 #include "runtime/mirror.h"
+#include "runtime/other_syncers.h"
 #include "runtime/refill.h"
 #include "runtime/standby_process.h"
 #include "runtime/start.h"
@@ -19,21 +22,54 @@
 namespace archipelago::runtime {
 namespace {
 
-// The pair of syncer and standby; its tag follows those of all other groups (play_island.cc).
-mpi::Communicator connect_standby(const Layout& layout) {
-  const int tag = (layout.syncers + 1) * layout.islands;
-  auto comm = mpi::create_group({Layout::kSyncer, Layout::kSyncer + 1}, tag);
+// `number`: differs from pair to pair; tags follow those of all other groups (play_island.cc).
+mpi::Communicator connect(const Layout& layout, int sender, int receiver, int number) {
+  const int tag = (layout.syncers + 1) * layout.islands + number;
+  auto comm = mpi::create_group({sender, receiver}, tag);
   if (!comm) throw Error(ExitCode::try_again, "a syncer died while the job was starting");
   return std::move(*comm);
 }
 
+mpi::Communicator connect_standby(const Layout& layout) {
+  return connect(layout, Layout::kSyncer, layout.merging, 0);
+}
+
+// What a syncer that merges beside the first one has with it.
+struct Streams {
+  mpi::Communicator decisions;
+  mpi::Communicator events;
+  mpi::Communicator fragments;
+};
+
+Streams connect_merging(const Layout& layout, int syncer) {
+  return {connect(layout, Layout::kSyncer, syncer, 3 * syncer),
+          connect(layout, syncer, Layout::kSyncer, 3 * syncer + 1),
+          connect(layout, syncer, Layout::kSyncer, 3 * syncer + 2)};
+}
+
+std::unique_ptr<OtherSyncers> connect_others(const Job& job,
+                                             const std::vector<island::Member>& ranks) {
+  const Layout& layout = *job.layout;
+  if (layout.merging == 1) return nullptr;
+  auto others = std::make_unique<OtherSyncers>(job.setup->config.sync.expel);
+  for (int syncer = 1; syncer < layout.merging; ++syncer) {
+    Streams streams = connect_merging(layout, syncer);
+    others->add({std::make_unique<link::ReplicaSender>(std::move(streams.decisions)),
+                 std::make_unique<link::ReplicaReceiver>(std::move(streams.events)),
+                 std::make_unique<link::ReplicaReceiver>(std::move(streams.fragments))},
+                ranks[static_cast<std::size_t>(syncer)]);
+  }
+  return others;
+}
+
 std::unique_ptr<link::MpiSyncerEnd> connect_leaders(const Job& job) {
-  auto link = std::make_unique<link::MpiSyncerEnd>(job.mailbox());
+  auto link = std::make_unique<link::MpiSyncerEnd>(job.mailbox(job.session.rank()));
   for (auto& pair : create_pairs(job)) link->add(std::move(pair));
   return link;
 }
 
 evaluate::Score final_score(const Job& job, const SyncerProcess& syncer) {
+  if (syncer.failed()) return {std::numeric_limits<double>::quiet_NaN(), {}, 0};
   const int threads = static_cast<int>(std::thread::hardware_concurrency());
   return validation_score(*job.setup, *job.dataset, syncer.state().flat_parameters(), threads);
 }
@@ -43,9 +79,12 @@ evaluate::Score final_score(const Job& job, const SyncerProcess& syncer) {
 void play_syncer(Job& job) {
   set_log_speaker("syncer");
   SyncerStart start;
-  start.islands = gather_islands(*job.layout);
+  const auto ranks = gather_ranks(*job.layout);
+  start.islands = islands_among(ranks, *job.layout);
   start.restored = std::move(job.restored);
   const auto link = connect_leaders(job);
+  const auto others = connect_others(job, ranks);
+  start.others = others.get();
   std::unique_ptr<link::ReplicaSender> standby;
   if (job.layout->standbys() > 0) {
     standby = std::make_unique<link::ReplicaSender>(connect_standby(*job.layout));
@@ -65,7 +104,36 @@ void play_syncer(Job& job) {
   wait_for_world();
   link->close();
   if (standby) standby->close();
+  if (others) others->close();
   job.session.leave(code, mpi::Ending::orderly);
+}
+
+void play_merging_syncer(Job& job) {
+  const int number = job.session.rank();
+  set_log_speaker("syncer=" + std::to_string(number));
+  gather_ranks(*job.layout);
+  const auto link = connect_leaders(job);
+  Streams streams = connect_merging(*job.layout, number);
+  link::ReplicaReceiver decisions(std::move(streams.decisions));
+  link::ReplicaSender events(std::move(streams.events));
+  link::ReplicaSender fragments(std::move(streams.fragments));
+  MergingSyncer syncer(*job.setup, job.share(number), *link, {decisions, events, fragments},
+                       std::exchange(job.restored, std::nullopt));
+  std::optional<MergingSyncer::End> end;
+  while (!end) end = syncer.turn();
+
+  if (*end == MergingSyncer::End::concluded) {
+    wait_for_world();
+    link->close();
+    decisions.close();
+    events.close();
+    fragments.close();
+    job.session.leave(0, mpi::Ending::orderly);
+  }
+  const bool deserted = *end == MergingSyncer::End::deserted;
+  if (deserted) log_warning("the first syncer is dead; this one ends");
+  job.session.leave(static_cast<int>(deserted ? ExitCode::try_again : ExitCode::done),
+                    mpi::Ending::abrupt);
 }
 
 void play_standby(Job& job) {

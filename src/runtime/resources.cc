@@ -74,7 +74,8 @@ void require_resources(const Setup& setup, const Layout& layout, int rank) {
   struct statvfs status {};
   const bool has_windows = rank < layout.syncers;
   if (!has_windows || folder == nullptr || ::statvfs(folder, &status) != 0) return;
-  require_window_room(mailbox_layout(setup), layout.islands,
+  const Share share = rank < layout.merging ? Share{rank, layout.merging} : Share{};
+  require_window_room(mailbox_layout(setup, share), layout.islands,
                       static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize, folder);
 }
 

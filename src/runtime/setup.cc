@@ -133,6 +133,12 @@ Setup make_setup(const config::RunConfig& config) {
       setup.fragment_of_tensor[static_cast<std::size_t>(piece.tensor)] = p;
     }
   }
+  if (config.sync.syncers > setup.fragment_count()) {
+    throw Error(ExitCode::configuration, "sync.syncers is " + std::to_string(config.sync.syncers) +
+                                             " but there are " +
+                                             std::to_string(setup.fragment_count()) +
+                                             " fragments to share: set it to at most that");
+  }
   constexpr std::int64_t kLargestMessage = std::numeric_limits<int>::max();
   if (fragment::encoded_size(setup.wire.down, setup.largest_fragment) > kLargestMessage) {
     throw Error(ExitCode::configuration,
@@ -143,8 +149,17 @@ Setup make_setup(const config::RunConfig& config) {
   return setup;
 }
 
-link::MailboxLayout mailbox_layout(const Setup& setup) {
-  return {setup.fragment_count(), fragment::encoded_size(setup.wire.up, setup.largest_fragment)};
+std::int64_t largest_fragment(const Setup& setup, Share share) {
+  std::int64_t largest = 0;
+  for (int p = share.syncer; p < setup.fragment_count(); p += share.syncers) {
+    largest = std::max(largest, setup.fragments[static_cast<std::size_t>(p)].size);
+  }
+  return largest;
+}
+
+link::MailboxLayout mailbox_layout(const Setup& setup, Share share) {
+  return {setup.fragment_count(),
+          fragment::encoded_size(setup.wire.up, largest_fragment(setup, share))};
 }
 
 }  // namespace archipelago::runtime

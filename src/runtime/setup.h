@@ -39,6 +39,14 @@ struct Wire {
   }
 };
 
+// The fragments that one of several syncers merges: p with p mod `syncers` = `syncer`.
+struct Share {
+  int syncer = 0;
+  int syncers = 1;
+
+  bool holds(int fragment) const { return fragment % syncers == syncer; }
+};
+
 // What every rank derives alike from the options and the data.
 struct Setup {
   config::RunConfig config;  // with model.vocabulary filled in
@@ -76,7 +84,10 @@ Setup make_setup(const config::RunConfig& config);
 // little for the group's learners.
 void take_note_of(Setup& setup, const data::Dataset& dataset, const std::string& path);
 
-// Of each pair of a syncer and a leader.
-link::MailboxLayout mailbox_layout(const Setup& setup);
+// Elements of the largest fragment of the share.
+std::int64_t largest_fragment(const Setup& setup, Share share);
+
+// Of each pair of a leader with a syncer that merges this share.
+link::MailboxLayout mailbox_layout(const Setup& setup, Share share = {});
 
 }  // namespace archipelago::runtime

@@ -39,20 +39,29 @@ std::optional<int> attempt_together(const mpi::Session& session,
   return code;
 }
 
-std::vector<std::vector<island::Member>> gather_islands(const Layout& layout) {
+std::vector<island::Member> gather_ranks(const Layout& layout) {
   const island::MemberWire own = island::own_member();
   std::vector<island::MemberWire> all(static_cast<std::size_t>(layout.world_size()));
   mpi::check(
       MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD),
       "learning who plays which island");
-  std::vector<std::vector<island::Member>> islands(static_cast<std::size_t>(layout.islands));
+  std::vector<island::Member> ranks;
+  for (const auto& wire : all) ranks.push_back(island::from_wire(wire));
+  return ranks;
+}
+
+std::vector<std::vector<island::Member>> islands_among(const std::vector<island::Member>& ranks,
+                                                       const Layout& layout) {
+  std::vector<std::vector<island::Member>> islands;
   for (int i = 0; i < layout.islands; ++i) {
-    for (int r = 0; r < layout.ranks_per_island; ++r) {
-      islands[static_cast<std::size_t>(i)].push_back(
-          island::from_wire(all[static_cast<std::size_t>(layout.first_rank(i) + r)]));
-    }
+    const auto first = ranks.begin() + layout.first_rank(i);
+    islands.emplace_back(first, first + layout.ranks_per_island);
   }
   return islands;
+}
+
+std::vector<std::vector<island::Member>> gather_islands(const Layout& layout) {
+  return islands_among(gather_ranks(layout), layout);
 }
 
 std::string share_text(MPI_Comm comm, std::string text, const std::string& doing) {

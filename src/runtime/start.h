@@ -20,6 +20,13 @@ namespace archipelago::runtime {
 // lowest such rank logs its line and every rank gets its exit code. Collective over the world.
 std::optional<int> attempt_together(const mpi::Session& session, const std::function<void()>& step);
 
+// Every rank of the world. Collective over it.
+std::vector<island::Member> gather_ranks(const Layout& layout);
+
+// The members of every island among the ranks.
+std::vector<std::vector<island::Member>> islands_among(const std::vector<island::Member>& ranks,
+                                                       const Layout& layout);
+
 // The members of every island. Collective over the world.
 std::vector<std::vector<island::Member>> gather_islands(const Layout& layout);
 

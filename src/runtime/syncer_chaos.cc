@@ -80,7 +80,10 @@ void SyncerProcess::mend(int peer, const link::Report& report) {
              before.orders == book.order.number) {
     if (book.order.lease && report.lease < before.lease) send_lease(peer);
     for (std::size_t p = 0; p < before.versions.size(); ++p) {
-      if (report.held[p] < before.versions[p]) sender_.mark(peer, static_cast<int>(p));
+      const int fragment = static_cast<int>(p);
+      if (state_.holds(fragment) && report.held[p] < before.versions[p]) {
+        sender_.mark(peer, fragment);
+      }
     }
     if (before.paused && report.phase == link::Phase::playing) send_pause(peer);
   }

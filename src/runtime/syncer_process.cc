@@ -35,14 +35,15 @@ SyncerProcess::SyncerProcess(const Setup& setup, const RunFolder& folder, link::
       link_(link),
       folder_(folder),
       standby_(standby),
+      others_(start.others),
       refill_(std::move(refill)),
       term_(start.term),
       started_(now_seconds()),
       record_(folder),
       statistics_(setup.step_tokens / setup.config.sync.learners, setup.config.sync.learners),
       state_(start.mirror     ? start.mirror->state()
-             : start.restored ? GlobalState(setup, *start.restored)
-                              : GlobalState(setup)),
+             : start.restored ? GlobalState(setup, *start.restored, {0, setup.config.sync.syncers})
+                              : GlobalState(setup, {0, setup.config.sync.syncers})),
       merger_(state_),
       sender_(link, state_, setup.fragment_count()),
       arrivals_(setup, link, state_),
@@ -86,6 +87,7 @@ bool SyncerProcess::turn() {
 
   replicate();
   listen();
+  listen_to_others();
   take_merged();
   watch_for_stop();
   watch_for_nobody();
@@ -208,20 +210,26 @@ void SyncerProcess::on_fragment(const Arrivals::Taken& taken) {
 
 void SyncerProcess::take_merged() {
   for (auto& result : merger_.take_results()) {
-    auto merge = merging_.extract(result.round);
-    const int fragment = merge.mapped().fragment;
+    const OpenMerge& merge = merging_.at(result.round);
     state_.adopt(std::move(result.merged));
-    for (const Key& key : merge.mapped().inputs) arrivals_.release(key);
-    replicate_fragment(fragment);
-    record_.add_metrics({{"t", elapsed()},
-                         {"round", result.round},
-                         {"fragment", fragment},
-                         {"version", state_.version(fragment)},
-                         {"contributors", merge.mapped().contributors},
-                         {"wait_s", now_seconds() - merge.mapped().opened - result.seconds},
-                         {"merge_s", result.seconds}});
-    tell(sync::Merged{result.round, result.seconds});
+    for (const Key& key : merge.inputs) arrivals_.release(key);
+    replicate_fragment(merge.fragment);
+    end_round({result.round, result.seconds});
   }
+}
+
+// The merged fragment is in place.
+void SyncerProcess::end_round(const sync::Merged& event) {
+  const OpenMerge merge = merging_.extract(event.round).mapped();
+  record_.add_metrics(
+      {{"t", elapsed()},
+       {"round", event.round},
+       {"fragment", merge.fragment},
+       {"version", machine_.versions()[static_cast<std::size_t>(merge.fragment)] + 1},
+       {"contributors", merge.contributors},
+       {"wait_s", now_seconds() - merge.opened - event.seconds},
+       {"merge_s", event.seconds}});
+  tell(event);
 }
 
 void SyncerProcess::watch_for_stop() {
@@ -255,12 +263,14 @@ void SyncerProcess::watch_for_nobody() {
 }
 
 void SyncerProcess::tell(const sync::Event& event) {
+  if (failure_) return;
   const sync::Nanoseconds now = elapsed_ns();
   actions_.clear();
   machine_.handle(now, event, actions_);
   keep_contributions();
   std::string entry = chain_.seal(sync::encode_entry(now, event, actions_));
   replicate_entry(entry);
+  tell_others(entry);
   record_.add_event(std::move(entry));
   // Nothing that an action does tells the machine anything: it hears of it in a later turn.
   for (const auto& action : actions_) std::visit([this](const auto& a) { act(a); }, action);
@@ -311,7 +321,7 @@ void SyncerProcess::give_order(int peer, link::DownHeader header) {
   book.order.header = header;
   book.order.lease.reset();
   book.ready_told = false;
-  sender_.clear(peer);
+  sender_.begin_life(peer, header.learner, header.incarnation);
   link_.send(peer, header);
 }
 
@@ -381,7 +391,7 @@ void SyncerProcess::act(const sync::Ask& action) {
   header.incarnation = action.incarnation;
   header.round = action.round;
   header.fragment = action.fragment;
-  header.version = state_.version(action.fragment);
+  header.version = machine_.versions()[static_cast<std::size_t>(action.fragment)];
   link_.send(*peer, header);
 }
 
@@ -394,15 +404,18 @@ void SyncerProcess::act(const sync::Merge& action) {
   MergeWorker::Job job{action.round, action.fragment, {}};
   for (const auto& contribution : action.contributions) {
     const Key key{contribution.learner, contribution.incarnation, action.round};
-    job.inputs.push_back(arrivals_.input(key, contribution.weight));
-    merge.inputs.push_back(key);
+    if (state_.holds(action.fragment)) {
+      job.inputs.push_back(arrivals_.input(key, contribution.weight));
+      merge.inputs.push_back(key);
+    }
     if (contribution.weight > 0) merge.contributors.push_back(contribution.learner);
   }
   merging_.emplace(action.round, std::move(merge));
-  merger_.add(std::move(job));
+  if (state_.holds(action.fragment)) merger_.add(std::move(job));
 }
 
 void SyncerProcess::act(const sync::Publish& action) {
+  if (!state_.holds(action.fragment)) return;
   if (standby_ != nullptr && !standby_->lost()) {
     unpublished_.push_back({replicated_, action.fragment, now_seconds() + kPatienceSeconds});
   } else {
@@ -447,25 +460,34 @@ void SyncerProcess::act(const sync::Pause&) {
 }
 
 void SyncerProcess::act(const sync::SaveGlobal& action) {
-  auto state = std::make_shared<checkpoint::Global>();
-  state->common.config = config_map(setup_);
-  state->round = action.round;
-  state->tokens = machine_.total_tokens();
+  auto file = std::make_shared<checkpoint::Global>();
+  file->common.config = config_map(setup_);
+  file->round = action.round;
+  file->tokens = machine_.total_tokens();
   for (const auto& view : machine_.learners()) {
-    state->incarnations.push_back(view.incarnation);
-    state->merged_tokens.insert(state->merged_tokens.end(), view.merged_tokens.begin(),
-                                view.merged_tokens.end());
+    file->incarnations.push_back(view.incarnation);
+    file->merged_tokens.insert(file->merged_tokens.end(), view.merged_tokens.begin(),
+                               view.merged_tokens.end());
   }
-  state->shards = machine_.shard_cursors();
+  file->shards = machine_.shard_cursors();
+  if (others_ == nullptr) {
+    save(file, state_);
+  } else if (!cuts_.empty() && cuts_.back().round == action.round) {
+    cuts_.back().file = std::move(file);
+  }
+}
+
+void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
+                         const GlobalState& state) {
   record_.add_event(
       nlohmann::json{{"t", elapsed_ns()},
-                     {"snapshot", {{"round", action.round}, {"theta", to_hex(state_.digest())}}}});
-  const auto write = [state, snapshot = state_, folder = folder_.checkpoints(),
+                     {"snapshot", {{"round", file->round}, {"theta", to_hex(state.digest())}}}});
+  const auto write = [file, state, folder = folder_.checkpoints(),
                       keep = setup_.config.checkpoint.keep] {
-    snapshot.fill(*state);
-    checkpoint::save(folder, *state, keep);
+    state.fill(*file);
+    checkpoint::save(folder, *file, keep);
   };
-  WaitingSave save{"the global checkpoint of round " + std::to_string(action.round), write};
+  WaitingSave save{"the global checkpoint of round " + std::to_string(file->round), write};
   if (machine_.finished()) {
     // The last one; whatever waits goes before it.
     writer_.finish();
@@ -496,6 +518,7 @@ void SyncerProcess::act(const sync::Finish& action) {
 bool SyncerProcess::goodbyes_done() {
   const bool all = std::all_of(islands_.begin(), islands_.end(),
                                [](const IslandBook& book) { return book.lost || book.finished; });
+  if (!cuts_.empty() && !failure_) return false;
   if (!all && now_seconds() > goodbye_deadline_) {
     log_warning("some islands did not say goodbye in time");
     ++lost_islands_;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,6 +21,7 @@
 #include "runtime/global_state.h"
 #include "runtime/merge_worker.h"
 #include "runtime/mirror.h"
+#include "runtime/other_syncers.h"
 #include "runtime/run_folder.h"
 #include "runtime/run_record.h"
 #include "runtime/run_statistics.h"
@@ -35,6 +38,7 @@ struct SyncerStart {
   std::vector<std::vector<island::Member>> islands;  // the members of each peer's island
   const Mirror* mirror = nullptr;                    // a standby that takes over: what it knows
   std::int64_t term = 0;                             // how many syncers there were before
+  OtherSyncers* others = nullptr;                    // that merge beside this one; outlive it
 };
 
 // The syncer: turns what the links bring into events of the state machine and does what it says. It
@@ -57,9 +61,12 @@ class SyncerProcess {
   // summary.json, then lets the islands go. The exit code.
   int conclude(const evaluate::Score& validation);
 
-  const GlobalState& state() const { return state_; }
+  // Every fragment, once the run is over and did not fail.
+  const GlobalState& state() const { return whole_ ? *whole_ : state_; }
+  bool failed() const { return failure_.has_value(); }
   bool orderly() const {
-    return lost_islands_ == 0 && term_ == 0 && (standby_ == nullptr || !standby_->lost());
+    return lost_islands_ == 0 && term_ == 0 && (standby_ == nullptr || !standby_->lost()) &&
+           (others_ == nullptr || !others_->lost());
   }
 
  private:
@@ -109,11 +116,25 @@ class SyncerProcess {
   void replicate_entry(const std::string& entry);
   void publish_acknowledged();
 
+  // The syncers that merge beside this one (syncer_others.cc).
+  struct Cut {
+    std::int64_t round;
+    GlobalState state;                                   // what has been collected so far
+    int missing;                                         // fragments
+    std::shared_ptr<checkpoint::Global> file = nullptr;  // to be saved in; null: not saved
+  };
+  void tell_others(const std::string& entry);
+  void listen_to_others();
+  void take_part(link::ReplicaMessage part);
+  void tell_deliveries();
+  void give_up(const std::string& reason);
+
   // What comes in.
   void listen();
   void on_report(int peer, const link::Report& report);
   void on_fragment(const Arrivals::Taken& taken);
   void take_merged();
+  void end_round(const sync::Merged& event);
   void watch_for_stop();
   void watch_for_nobody();
   void watch_for_scale();
@@ -150,6 +171,7 @@ class SyncerProcess {
   void note_rejoins();
   void note_lease(IslandBook& book, const link::Report& report);
   void add_step_row(IslandBook& book, const link::Report& report);
+  void save(const std::shared_ptr<checkpoint::Global>& file, const GlobalState& state);
   void start_waiting_save();
   bool goodbyes_done();
   void dismiss_islands();
@@ -166,6 +188,7 @@ class SyncerProcess {
   link::SyncerEnd& link_;
   const RunFolder& folder_;
   link::ReplicaSender* standby_;
+  OtherSyncers* others_;
   std::function<void(int)> refill_;
   std::int64_t term_;
 
@@ -197,6 +220,10 @@ class SyncerProcess {
     double deadline;
   };
   std::vector<Unpublished> unpublished_;
+  std::list<Cut> cuts_;
+  std::optional<GlobalState> whole_;        // the last one that was collected
+  std::deque<sync::Delivery> undisclosed_;  // of others: the learner's report is not there yet
+  std::optional<std::string> failure_;
   std::int64_t replicated_ = 0;
   double next_heartbeat_ = 0;
   std::map<int, std::pair<int, double>> rejoining_;  // learner -> incarnation, when it was lost

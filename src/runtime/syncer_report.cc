@@ -22,6 +22,7 @@ constexpr double kDismissPollSeconds = 0.001;
 int SyncerProcess::conclude(const evaluate::Score& validation) {
   const bool saved = writer_.finish();
   const bool complete = finish_->outcome == sync::Outcome::complete;
+  const Tally others = others_ == nullptr ? Tally{} : others_->tally();
   const int exit_code = static_cast<int>(complete ? ExitCode::done : ExitCode::try_again);
   if (!saved) log_error("the last global checkpoint could not be written");
 
@@ -50,20 +51,21 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
       {"blocked_fraction", statistics_.blocked_fraction(living)},
       {"energy_j", or_not_available(joules)},
       {"energy_per_token_j", or_not_available(joules / trained)},
-      {"bytes_up", link_.bytes_up()},
-      {"bytes_down", link_.bytes_down()},
-      {"syncer_max_gap_s", largest_gap_},
-      {"refused", arrivals_.refused() + link_.damaged()},
+      {"bytes_up", link_.bytes_up() + others.bytes_up},
+      {"bytes_down", link_.bytes_down() + others.bytes_down},
+      {"syncer_max_gap_s", std::max(largest_gap_, others.largest_gap)},
+      {"refused", arrivals_.refused() + link_.damaged() + others.refused},
       {"largest_memory_ratio", statistics_.largest_memory_ratio()},
       {"largest_resident_bytes", statistics_.largest_resident_bytes()},
       {"checkpoint_failures", writer_.failures()},
-      {"outcome", complete                                     ? "complete"
+      {"outcome", failure_                                     ? "failed"
+                  : complete                                   ? "complete"
                   : finish_->outcome == sync::Outcome::stopped ? "stopped"
                                                                : "no_learners"},
       {"reason", finish_->reason},
       {"exit_code", exit_code}};
   if (validation.accuracy) summary["final_val_accuracy"] = *validation.accuracy;
-  write_status("done");
+  write_status(failure_ ? "failed" : "done");
   record_.write_summary(summary);
   dismiss_islands();
   return exit_code;
@@ -81,12 +83,17 @@ void SyncerProcess::dismiss_islands() {
     finish.orderly = orderly() ? 1 : 0;
     standby_->send_text(finish, "");
   }
+  if (others_ != nullptr) others_->conclude(orderly());
+  const auto drained = [this] {
+    return link_.drained() && (standby_ == nullptr || standby_->drained()) &&
+           (others_ == nullptr || others_->drained());
+  };
   const double deadline = now_seconds() + kDismissSeconds;
   std::vector<int> lost;
-  while (!(link_.drained() && (standby_ == nullptr || standby_->drained())) &&
-         now_seconds() < deadline) {
+  while (!drained() && now_seconds() < deadline) {
     link_.poll(lost);
     if (standby_ != nullptr) standby_->poll();
+    if (others_ != nullptr) others_->poll();
     sleep_seconds(kDismissPollSeconds);
   }
 }
@@ -130,16 +137,19 @@ void SyncerProcess::write_status(const std::string& state) {
     for (const auto& member : book.members) entry["pids"].push_back(member.pid);
     learners.push_back(std::move(entry));
   }
-  record_.write_status({{"state", state},
-                        {"round", machine_.rounds()},
-                        {"syncer", {{"host", host_name()}, {"pid", ::getpid()}, {"term", term_}}},
-                        {"learners", std::move(learners)},
-                        {"learners_wanted", machine_.wanted()},
-                        {"scale", scaling_.status()},
-                        {"tokens", machine_.total_tokens()},
-                        {"token_budget", setup_.token_budget()},
-                        {"losses", machine_.losses()},
-                        {"rejoins", machine_.rejoins()}});
+  nlohmann::json status = {
+      {"state", state},
+      {"round", machine_.rounds()},
+      {"syncer", {{"host", host_name()}, {"pid", ::getpid()}, {"term", term_}}},
+      {"learners", std::move(learners)},
+      {"learners_wanted", machine_.wanted()},
+      {"scale", scaling_.status()},
+      {"tokens", machine_.total_tokens()},
+      {"token_budget", setup_.token_budget()},
+      {"losses", machine_.losses()},
+      {"rejoins", machine_.rejoins()}};
+  if (others_ != nullptr) status["other_syncers"] = others_->status();
+  record_.write_status(status);
 }
 
 void SyncerProcess::log_progress() {

@@ -34,7 +34,7 @@ std::optional<std::string> SyncerProcess::why_not_scale(int learners) const {
   if (learners > islands && !more_can_come) {
     return std::to_string(learners) + " learners need as many islands, the job has " +
            std::to_string(islands) +
-           " and gets no more: start it with more sync.spares, or with sync.refill and no standby";
+           " and gets no more: start it with more sync.spares, or with sync.refill, one syncer and no standby";
   }
   return std::nullopt;
 }

@@ -24,6 +24,7 @@ int play(mpi::Session& session, const config::RunConfig& config) {
   }
   if (const auto code = prepare_job(job, config)) return *code;
   if (session.rank() == Layout::kSyncer) play_syncer(job);
+  if (session.rank() < job.layout->merging) play_merging_syncer(job);
   if (session.rank() < job.layout->syncers) play_standby(job);
   play_island(job);
 }

@@ -49,6 +49,13 @@ TEST(LaunchPlan, IslandsStayWholeAndStandbysLiveElsewhere) {
   EXPECT_EQ(place_ranks(job(2, 1, 0, 0), Words{"a", "b"}), (Words{"a", "b", "a"}));
 }
 
+TEST(LaunchPlan, SyncersAreSpreadOverTheHosts) {
+  auto config = job(3, 1, 0, 0);
+  config.sync.syncers = 3;
+  EXPECT_EQ(world_size(config), 6);
+  EXPECT_EQ(place_ranks(config, Words{"a", "b", "c"}), (Words{"a", "b", "c", "a", "b", "c"}));
+}
+
 TEST(LaunchPlan, OneHostIsOversubscribed) {
   const LaunchPlan plan = make_plan(job(3, 1, 1, 0), Words{}, "/bin/archipelago", "/s", "/s/hosts");
   EXPECT_TRUE(plan.rank_hosts.empty());

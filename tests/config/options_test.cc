@@ -59,14 +59,15 @@ Failure failure_of(const Arguments& arguments) {
   return {};
 }
 
-// Another valid value for each option, so that a field that is not carried over shows.
+// Another valid value for each option, so that a field that is not carried over shows. Several
+// syncers go with no standby and no record of fragments.
 RunConfig unlike_default() {
   RunConfig c;
   c.model = {"moe", "124M", 7, 96, 6, 33, 300, 4, 3, 20, 0.5, 0.25, 28, 1, 7, true};
   c.data = {"/data set/tokens.h5", 3, true};
   c.train = {18, 3, 12345678901234, "sgd", "linear", 0.1, 0.3, 3, 1.0 / 3.0, 0.8, 0.85, 0.5, 0.0,
              99, 5, 1000,           "f32", true};
-  c.sync = {5,   2,   4,    1, false, 7.5, 6, 1.25, 2, 0.5, 2.5, "mean", 0.123456789012345678,
+  c.sync = {5,   2,   4,    1, 1, false, 7.5, 6, 1.25, 2, 0.5, 2.5, "mean", 0.123456789012345678,
             0.1, 1.5, 9.75, 0};
   c.wire = {"e3m0", "bf16"};
   c.checkpoint = {11, 13, 17};
@@ -92,6 +93,7 @@ TEST_F(OptionsTest, EveryOptionDiffersInTheUnlikeConfig) {
   EXPECT_EQ(changed.at("learner.4.train.batch"), "36");
   for (const auto& [name, value] : to_map(defaults)) {
     if (name == "method") continue;  // has one value only
+    if (name == "sync.syncers") continue;
     EXPECT_NE(changed.at(name), value) << name;
   }
 }
@@ -359,6 +361,23 @@ TEST_F(OptionsTest, OptionsThatDoNotFitTogetherAreAllNamedInOneLine) {
       "multiple of sync.ranks_per_learner (2); sync.quorum (4) must not be above sync.learners "
       "(3); sync.overlap (25) must not be above sync.interval (24); sync.suspect (30) must be "
       "below sync.expel (30); sync.outlier (0.5) must be 0 or above 1");
+}
+
+TEST_F(OptionsTest, SeveralSyncersHaveNoStandbyAndKeepNoFragments) {
+  const RunConfig config = parse_run_config(Arguments{"--sync.syncers", "3"});
+  EXPECT_EQ(config.sync.syncers, 3);
+  EXPECT_EQ(to_map(config).at("sync.syncers"), "3");
+  EXPECT_EQ(syncers_of(config), 3);
+  EXPECT_FALSE(can_refill(config.sync));
+  EXPECT_TRUE(can_refill(RunConfig().sync));
+  const Failure failure =
+      failure_of({"--sync.syncers", "3", "--sync.standby", "1", "--record", "fragments"});
+  EXPECT_EQ(failure.code, ExitCode::configuration);
+  EXPECT_EQ(failure.message,
+            "sync.syncers (3) can't have a standby: leave sync.standby out, or have one syncer; "
+            "sync.syncers (3) can't be used with record fragments: no syncer has them all");
+  EXPECT_NE(failure_of({"--sync.syncers", "2", "--method", "diloco"}).message.find("sync.syncers"),
+            std::string::npos);
 }
 
 TEST_F(OptionsTest, MoreTokensThanCanBeCounted) {

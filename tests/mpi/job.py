@@ -145,8 +145,8 @@ class Job:
 
     def world_size(self):
         islands = self.option("sync.learners") + self.option("sync.spares")
-        return 1 + int(self.options.get("sync.standby", 0)) + islands * int(
-            self.options.get("sync.ranks_per_learner", 1))
+        syncers = int(self.options.get("sync.syncers", 1)) + int(self.options.get("sync.standby", 0))
+        return syncers + islands * int(self.options.get("sync.ranks_per_learner", 1))
 
     # ---- what the run says
 

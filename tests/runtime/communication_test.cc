@@ -267,5 +267,112 @@ TEST_F(CommunicationTest, NoSyncerIsLeftWhenAllAreDead) {
   communication_->flush(60);  // returns although nobody takes the report
 }
 
+// A leader with pairs to three syncers that share the fragments.
+class SharedCommunicationTest : public testing::Test {
+ protected:
+  SharedCommunicationTest() {
+    std::vector<std::unique_ptr<link::LeaderEnd>> ends;
+    for (FakeLeaderEnd*& end : syncers_) {
+      auto fake = std::make_unique<FakeLeaderEnd>();
+      end = fake.get();
+      ends.push_back(std::move(fake));
+    }
+    communication_ = std::make_unique<Communication>(
+        std::move(ends), std::make_unique<FragmentEncoder>(Wire{}, 8, 1),
+        [](const link::DownHeader&) {}, 3);
+  }
+
+  void wait_for_polls() {
+    int polls[3];
+    for (int i = 0; i < 3; ++i) polls[i] = syncers_[i]->polls();
+    for (int i = 0; i < 3; ++i) wait_until([&] { return syncers_[i]->polls() >= polls[i] + 2; });
+  }
+
+  void stage(int fragment) {
+    link::FragmentHeader header;
+    header.fragment = fragment;
+    communication_->stage(header, values_of(1, static_cast<float>(fragment)));
+  }
+
+  FakeLeaderEnd* syncers_[3] = {};
+  std::unique_ptr<Communication> communication_;
+};
+
+TEST_F(SharedCommunicationTest, EachFragmentGoesToTheOneThatMergesIt) {
+  for (int fragment = 0; fragment < 6; ++fragment) {
+    wait_until([&] { return communication_->can_stage(); });
+    stage(fragment);
+  }
+  for (int syncer = 0; syncer < 3; ++syncer) {
+    wait_until([&] { return syncers_[syncer]->fragments().size() == 2; });
+    const auto sent = syncers_[syncer]->fragments();
+    EXPECT_EQ(sent[0].header.fragment, syncer);
+    EXPECT_EQ(sent[1].header.fragment, syncer + 3);
+  }
+}
+
+TEST_F(SharedCommunicationTest, ABusySyncerHoldsUpNoOther) {
+  syncers_[1]->give_slots(-2);
+  stage(1);
+  stage(2);
+  wait_until([&] { return syncers_[2]->fragments().size() == 1; });
+  EXPECT_TRUE(syncers_[1]->fragments().empty());
+}
+
+TEST_F(SharedCommunicationTest, ReportsGoToTheFirstAlone) {
+  communication_->post({});
+  communication_->flush(60);
+  wait_for_polls();
+  EXPECT_FALSE(syncers_[0]->reports().empty());
+  EXPECT_TRUE(syncers_[1]->reports().empty());
+  EXPECT_TRUE(syncers_[2]->reports().empty());
+}
+
+TEST_F(SharedCommunicationTest, AFragmentForTheLifeToComeOutlivesTheOrder) {
+  link::DownHeader quick = about(DownKind::fragment, 1, 4);
+  quick.learner = 2;
+  quick.incarnation = 5;
+  syncers_[1]->say(quick, {1});
+  link::DownHeader late = about(DownKind::fragment, 2, 4);
+  late.learner = 2;
+  late.incarnation = 4;
+  syncers_[2]->say(late, {2});
+  wait_for_polls();
+  syncers_[0]->say(assign(2, 5));
+  wait_for_polls();
+  const Inbox inbox = communication_->take();
+  ASSERT_TRUE(inbox.order);
+  ASSERT_EQ(inbox.fragments.size(), 1U);
+  EXPECT_EQ(inbox.fragments.at(1).data, bytes_of({1}));
+}
+
+TEST_F(SharedCommunicationTest, TheFirstSyncerSaysWhatTheLossOfAnotherMeans) {
+  const int polls = syncers_[2]->polls();
+  syncers_[2]->die();
+  wait_until([&] { return syncers_[2]->polls() > polls; });
+  EXPECT_FALSE(communication_->take().syncer_lost);
+  syncers_[0]->say(header_of(DownKind::finish));
+  wait_until([&] { return communication_->take().finish.has_value(); });
+}
+
+TEST_F(SharedCommunicationTest, WithoutTheFirstThereIsNone) {
+  syncers_[0]->die();
+  wait_until([&] { return communication_->take().syncer_lost; });
+}
+
+TEST_F(SharedCommunicationTest, ACutLinkIsCutToAll) {
+  link::DownHeader fault = header_of(DownKind::fault);
+  fault.fault = static_cast<std::int32_t>(FaultKind::drop);
+  fault.seconds = 1000;
+  syncers_[0]->say(fault);
+  wait_for_polls();
+  stage(2);
+  syncers_[1]->say(about(DownKind::fragment, 1, 1), {1});
+  wait_for_polls();
+  EXPECT_TRUE(communication_->take().fragments.empty());
+  wait_until([&] { return communication_->can_stage(); });
+  EXPECT_TRUE(syncers_[2]->fragments().empty());
+}
+
 }  // namespace
 }  // namespace archipelago::runtime

@@ -29,6 +29,16 @@ TEST(LayoutTest, SyncerThenStandbyThenIslands) {
   EXPECT_EQ(layout.first_rank(1), 4);
 }
 
+TEST(LayoutTest, SyncersThatMergeComeFirst) {
+  auto config = options(2, 0, 1, 0);
+  config.sync.syncers = 3;
+  const Layout layout = make_layout(config, 5);
+  EXPECT_EQ(layout.merging, 3);
+  EXPECT_EQ(layout.standbys(), 0);
+  const int islands[] = {-1, -1, -1, 0, 1};
+  for (int rank = 0; rank < 5; ++rank) EXPECT_EQ(layout.island_of(rank), islands[rank]) << rank;
+}
+
 TEST(LayoutTest, WithoutSparesAndStandby) {
   const Layout layout = make_layout(options(3, 0, 1, 0), 4);
   for (int rank = 1; rank < 4; ++rank) EXPECT_EQ(layout.island_of(rank), rank - 1);
