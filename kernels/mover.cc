@@ -4,6 +4,8 @@
 #include <atomic>
 #include <utility>
 
+#include "kernels/wire.h"
+
 namespace archipelago::kernels {
 namespace {
 
@@ -20,10 +22,20 @@ std::shared_ptr<HostArray> make_plain(std::int64_t count) {
 
 class HostMover final : public Mover {
  public:
-  void take(const float* flat, std::span<const Part> ranges) override {
+  void take(const float* flat, std::span<const Part> ranges, bool sum) override {
     taken_ = pool_.take(total(ranges));
-    auto out = taken_->values().begin();
-    for (const Part& range : ranges) out = std::copy_n(flat + range.offset, range.size, out);
+    WireChecksum checksum(Encoding::f32, std::as_bytes(taken_->values()).data(),
+                          std::ssize(taken_->values()));
+    std::int64_t done = 0;
+    for (const Part& range : ranges) {
+      for (std::int64_t begin = 0; begin < range.size; begin += kWirePart) {
+        const std::int64_t size = std::min(kWirePart, range.size - begin);
+        std::copy_n(flat + range.offset + begin, size, &taken_->values()[done]);
+        done += size;
+        if (sum) checksum.add_until(done);
+      }
+    }
+    if (sum) taken_->set_checksum(checksum.value());
   }
 
   std::shared_ptr<const HostArray> taken() override { return std::exchange(taken_, nullptr); }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,16 +25,23 @@ class HostArray {
   HostArray& operator=(const HostArray&) = delete;
 
   std::int64_t capacity() const { return capacity_; }
-  // At most `capacity`.
-  void resize(std::int64_t size) { size_ = size; }
+  // At most `capacity`. The values are undefined.
+  void resize(std::int64_t size) {
+    size_ = size;
+    checksum_.reset();
+  }
   std::span<float> values() { return {memory_, static_cast<std::size_t>(size_)}; }
   std::span<const float> values() const { return {memory_, static_cast<std::size_t>(size_)}; }
+  // The wire_checksum() of the values, where it was taken along with them.
+  void set_checksum(std::uint64_t checksum) { checksum_ = checksum; }
+  std::optional<std::uint64_t> checksum() const { return checksum_; }
 
  private:
   float* memory_;
   std::int64_t capacity_;
   void (*release_)(float*);
   std::int64_t size_ = 0;
+  std::optional<std::uint64_t> checksum_;
 };
 
 // Arrays that are used again once nobody else holds them.
@@ -56,8 +64,9 @@ class Mover {
   virtual ~Mover() = default;
 
   // Takes the ranges' values as the kernels that are queued now leave them; later ones may change
-  // the array. Only when what was taken before has been handed over.
-  virtual void take(const float* flat, std::span<const Part> ranges) = 0;
+  // the array. Only when what was taken before has been handed over. `sum`: with their checksum,
+  // where the processor copies them itself.
+  virtual void take(const float* flat, std::span<const Part> ranges, bool sum) = 0;
 
   // Hands over what was taken once it is on the host; null while it is on its way. Does not wait.
   virtual std::shared_ptr<const HostArray> taken() = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <vector>
 
 #include "core/checksum.h"
 
@@ -34,12 +33,21 @@ std::uint64_t part_checksum(Encoding encoding, const std::byte* bytes, std::int6
   return checksum_of(codes, code_bytes(encoding, size), sum);
 }
 
+std::uint64_t wire_checksum(std::span<const std::uint64_t> parts) {
+  return checksum(std::as_bytes(parts));
+}
+
 std::uint64_t wire_checksum(Encoding encoding, const std::byte* bytes, std::int64_t count) {
-  std::vector<std::uint64_t> sums;
-  for (std::int64_t begin = 0; begin < count; begin += kWirePart) {
-    sums.push_back(part_checksum(encoding, bytes, count, begin));
+  WireChecksum sum(encoding, bytes, count);
+  sum.add_until(count);
+  return sum.value();
+}
+
+void WireChecksum::add_until(std::int64_t end) {
+  while (added_ < count_ && std::min(added_ + kWirePart, count_) <= end) {
+    parts_.push_back(part_checksum(encoding_, bytes_, count_, added_));
+    added_ = std::min(added_ + kWirePart, count_);
   }
-  return checksum(std::as_bytes(std::span(sums)));
 }
 
 }  // namespace archipelago::kernels

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 // Kernels that encode fragments for the wire and decode them, behind one interface as
 // kernels/kernels.h: kernels/cpu/ now, other devices as further implementations.
@@ -49,8 +51,28 @@ constexpr std::int64_t kWirePart = 16384;
 std::uint64_t part_checksum(Encoding encoding, const std::byte* bytes, std::int64_t count,
                             std::int64_t begin);
 
-// Checksum of the bytes of `count` elements: of their parts' checksums, one after the other.
+// Checksum of an encoded fragment: that of its parts' checksums.
+std::uint64_t wire_checksum(std::span<const std::uint64_t> parts);
 std::uint64_t wire_checksum(Encoding encoding, const std::byte* bytes, std::int64_t count);
+
+// The same of bytes that come one after the other, taken while they are in the cache.
+class WireChecksum {
+ public:
+  // `bytes`, of `count` elements, outlive this.
+  WireChecksum(Encoding encoding, const std::byte* bytes, std::int64_t count)
+      : encoding_(encoding), bytes_(bytes), count_(count) {}
+
+  // Adds the whole parts among the elements before `end`: those are there.
+  void add_until(std::int64_t end);
+  std::uint64_t value() const { return wire_checksum(parts_); }
+
+ private:
+  Encoding encoding_;
+  const std::byte* bytes_;
+  std::int64_t count_;
+  std::int64_t added_ = 0;
+  std::vector<std::uint64_t> parts_;
+};
 
 class WireKernels {
  public:

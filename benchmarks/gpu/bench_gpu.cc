@@ -51,7 +51,7 @@ class Exchange {
       under_way_ = false;
     }
     if (under_way_) return;
-    mover_->take(parameters_.data(), part_);
+    mover_->take(parameters_.data(), part_, false);
     under_way_ = true;
   }
 

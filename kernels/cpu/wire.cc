@@ -5,10 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <span>
 #include <vector>
 
-#include "core/checksum.h"
 #include "kernels/cpu/parallel.h"
 
 namespace archipelago::kernels {
@@ -303,7 +301,7 @@ class CpuWireKernels final : public WireKernels {
             part_checksum(encoding, bytes, count, begin);
       }
     });
-    return checksum(std::as_bytes(std::span(sums)));
+    return wire_checksum(sums);
   }
 
   void decode(Encoding encoding, float* values, const float* base, const std::byte* bytes,

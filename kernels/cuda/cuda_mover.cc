@@ -28,7 +28,7 @@ std::shared_ptr<HostArray> CudaMover::make_pinned(std::int64_t count) {
                                      [](float* pinned) { cudaFreeHost(pinned); });
 }
 
-void CudaMover::take(const float* flat, std::span<const Part> ranges) {
+void CudaMover::take(const float* flat, std::span<const Part> ranges, bool) {
   std::int64_t count = 0;
   for (const Part& range : ranges) count += range.size;
   out_ = out_pool_.take(count);

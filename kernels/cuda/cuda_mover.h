@@ -18,7 +18,7 @@ class CudaMover final : public Mover {
   explicit CudaMover(cudaStream_t compute) : compute_(compute) {}
   ~CudaMover() override;
 
-  void take(const float* flat, std::span<const Part> ranges) override;
+  void take(const float* flat, std::span<const Part> ranges, bool sum) override;
   std::shared_ptr<const HostArray> taken() override;
   void put(float* flat, std::span<const Part> ranges, std::span<const float> values) override;
 

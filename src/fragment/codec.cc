@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "core/checksum.h"
 #include "core/error.h"
 
 namespace archipelago::fragment {
@@ -57,20 +56,17 @@ Reader::Reader(const Codec& codec, Encoding encoding, std::span<const std::byte>
       bytes_(bytes),
       count_(count),
       base_(base),
-      values_(values) {}
+      values_(values),
+      sum_(encoding, bytes.data(), count) {}
 
 std::int64_t Reader::read_part() {
-  sums_.push_back(kernels::part_checksum(encoding_, bytes_.data(), count_, read_));
+  const std::int64_t end = std::min(read_ + kernels::kWirePart, count_);
+  sum_.add_until(end);
   if (!values_.empty()) {
     codec_->kernels_->decode_part(encoding_, values_.data(), base_.empty() ? nullptr : base_.data(),
                                   bytes_.data(), count_, read_);
   }
-  read_ = std::min(read_ + kernels::kWirePart, count_);
-  return read_;
-}
-
-std::uint64_t Reader::checksum() const {
-  return archipelago::checksum(std::as_bytes(std::span(sums_)));
+  return read_ = end;
 }
 
 }  // namespace archipelago::fragment

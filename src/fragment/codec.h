@@ -69,7 +69,7 @@ class Reader {
   // Reads the next part; precondition !done(). The number of elements read so far.
   std::int64_t read_part();
   // The kernels::wire_checksum() of what was read.
-  std::uint64_t checksum() const;
+  std::uint64_t checksum() const { return sum_.value(); }
 
  private:
   const Codec* codec_;
@@ -79,7 +79,7 @@ class Reader {
   std::span<const float> base_;
   std::span<float> values_;
   std::int64_t read_ = 0;
-  std::vector<std::uint64_t> sums_;  // of the parts
+  kernels::WireChecksum sum_;
 };
 
 }  // namespace archipelago::fragment

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,10 +19,12 @@ class FragmentEncoder {
  public:
   FragmentEncoder(const Wire& wire, int fragments, int threads);
 
-  // `base`: with differences the data, as it came, of the version that header.base_version names.
+  // `checksum`: of the values, where it was taken with them. `base`: with differences the data, as
+  // it came, of the version that header.base_version names.
   // Sets header.encoding and header.checksum. The result is `values` itself or stands in `buffer`.
   std::span<const std::byte> encode(link::FragmentHeader& header, std::span<const float> values,
-                                    const link::Bytes* base, link::Bytes& buffer);
+                                    std::optional<std::uint64_t> checksum, const link::Bytes* base,
+                                    link::Bytes& buffer);
 
  private:
   std::mutex mutex_;

@@ -165,7 +165,9 @@ void LearnerState::copy_fragment(int fragment, std::span<float> values) const {
 }
 
 void LearnerState::take_fragment(int fragment) {
-  mover_->take(model_->parameters().data(), setup_.ranges[at(fragment)]);
+  // What goes up as it is, no other pass will go over.
+  mover_->take(model_->parameters().data(), setup_.ranges[at(fragment)],
+               !setup_.wire.differences());
 }
 
 link::FragmentHeader LearnerState::header(int fragment, std::int64_t round) const {

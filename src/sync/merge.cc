@@ -13,7 +13,7 @@ namespace {
 // Elements that are worked on while they are in the first-level cache.
 constexpr std::int64_t kChunk = 128;
 // Learners whose differences are added in one go.
-constexpr int kTile = 4;
+constexpr int kTile = 8;
 // Below this share of its greatest possible length the mean direction is rounding noise.
 constexpr double kVanishing = 1e-6;
 
@@ -89,39 +89,32 @@ void add_differences(const float* theta, const float* const* values, const float
   }
 }
 
-template <int kCount>
-void add_differences(const float* theta, const float* const* values, const float* scales,
-                     std::int64_t size, float* delta, bool fresh) {
+// The same for `count` learners, 1 to kMost.
+template <int kMost>
+void add_up_to(int count, const float* theta, const float* const* values, const float* scales,
+               std::int64_t size, float* delta, bool fresh) {
+  if constexpr (kMost > 1) {
+    if (count < kMost) {
+      return add_up_to<kMost - 1>(count, theta, values, scales, size, delta, fresh);
+    }
+  }
   if (fresh) {
-    add_differences<kCount, true>(theta, values, scales, size, delta);
+    add_differences<kMost, true>(theta, values, scales, size, delta);
   } else {
-    add_differences<kCount, false>(theta, values, scales, size, delta);
+    add_differences<kMost, false>(theta, values, scales, size, delta);
   }
 }
 
 // delta = sum of scales_i (theta - values_i) over the range.
 void combine(const MergeTask& task, std::span<const float> scales, const Range& range,
              float* delta) {
-  const float* theta = task.theta + range.begin;
   const int learners = static_cast<int>(scales.size());
   for (int first = 0; first < learners; first += kTile) {
     const float* values[kTile] = {};
     const int count = std::min(kTile, learners - first);
     for (int i = 0; i < count; ++i) values[i] = task.learners[first + i].values + range.begin;
-    const float* scale = &scales[first];
-    switch (count) {
-      case 1:
-        add_differences<1>(theta, values, scale, range.size(), delta, first == 0);
-        break;
-      case 2:
-        add_differences<2>(theta, values, scale, range.size(), delta, first == 0);
-        break;
-      case 3:
-        add_differences<3>(theta, values, scale, range.size(), delta, first == 0);
-        break;
-      default:
-        add_differences<kTile>(theta, values, scale, range.size(), delta, first == 0);
-    }
+    add_up_to<kTile>(count, task.theta + range.begin, values, &scales[first], range.size(), delta,
+                     first == 0);
   }
 }
 

@@ -207,7 +207,7 @@ TEST_P(MoverTest, TakesRangesAsTheyAreNow) {
   EXPECT_EQ(mover->taken(), nullptr);
   for (const float first : {10.0F, 20.0F}) {
     flat.copy_in(std::vector<float>{first, first + 1, first + 2, first + 3, first + 4, first + 5});
-    mover->take(flat.data(), std::vector<Part>{{4, 2}, {0, 1}, {2, 1}});
+    mover->take(flat.data(), std::vector<Part>{{4, 2}, {0, 1}, {2, 1}}, false);
     kernels_->clear(flat.data(), 6);
     std::shared_ptr<const HostArray> taken;
     while ((taken = mover->taken()) == nullptr) {
@@ -223,7 +223,7 @@ TEST_P(MoverTest, HandsOutMemoryThatNobodyElseHolds) {
   const Buffer flat(*kernels_, 2);
   const auto take = [&](float value, std::int64_t size) {
     flat.copy_in(std::vector<float>(2, value));
-    mover->take(flat.data(), std::vector<Part>{{0, size}});
+    mover->take(flat.data(), std::vector<Part>{{0, size}}, false);
     std::shared_ptr<const HostArray> taken;
     while ((taken = mover->taken()) == nullptr) {
     }

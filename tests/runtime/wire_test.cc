@@ -60,7 +60,7 @@ class Pair {
     header.fragment = p;
     header.base_version = versions[at(p)];
     header.elements = setup.fragments[at(p)].size;
-    const auto data = encoder.encode(header, learner[at(p)], &bases[at(p)], buffer);
+    const auto data = encoder.encode(header, learner[at(p)], {}, &bases[at(p)], buffer);
     header.bytes = static_cast<std::int64_t>(data.size());
     return {header, data, 1};
   }
@@ -349,14 +349,14 @@ TEST(WireTest, ANewLifeBeginsWithoutTheOldOnesResidual) {
   link::FragmentHeader header = lost.header;
   header.incarnation = 1;
   link::Bytes buffer;
-  const auto again = pair.encoder.encode(header, pair.learner[1], &pair.bases[1], buffer);
+  const auto again = pair.encoder.encode(header, pair.learner[1], {}, &pair.bases[1], buffer);
   FragmentEncoder fresh(pair.setup.wire, pair.setup.fragment_count(), 1);
   link::Bytes other;
   EXPECT_TRUE(
-      std::ranges::equal(again, fresh.encode(header, pair.learner[1], &pair.bases[1], other)));
+      std::ranges::equal(again, fresh.encode(header, pair.learner[1], {}, &pair.bases[1], other)));
   link::Bytes third;
   EXPECT_FALSE(std::ranges::equal(
-      again, pair.encoder.encode(header, pair.learner[1], &pair.bases[1], third)))
+      again, pair.encoder.encode(header, pair.learner[1], {}, &pair.bases[1], third)))
       << "the residual shows in the next message of the same life";
 }
 
