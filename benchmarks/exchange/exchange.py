@@ -50,9 +50,9 @@ def main():
         command = plan["command"]
         train = command.index("train")
         command[train - 1:train + 1] = [arguments.benchmark, str(arguments.step)]
-        environment = {**os.environ, **plan["environment"], "OMPI_MCA_btl_sm_backing_directory": scratch,
-                       "OMPI_MCA_osc_rdma_backing_directory": scratch}
-        sys.exit(subprocess.run(command, env=environment).returncode)
+        command = [scratch if before.endswith("_backing_directory") else word  # what launch would have made
+                   for before, word in zip(["", *command], command)]
+        sys.exit(subprocess.run(command, env={**os.environ, **plan["environment"]}).returncode)
 
 
 if __name__ == "__main__":
