@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -60,6 +61,18 @@ std::filesystem::path learner_name(int learner, std::int64_t step);
 // then.
 void save(const std::filesystem::path& folder, const Global& state, int keep);
 void save(const std::filesystem::path& folder, const Learner& state, int keep);
+
+// The elements of the tensor of this index, where they are.
+using TensorElements = std::function<std::span<const float>(std::size_t)>;
+
+struct GlobalArrays {
+  TensorElements parameters;
+  TensorElements momentum;
+};
+
+// The same of arrays that are nowhere in one piece; those of `state` are not looked at.
+void save(const std::filesystem::path& folder, const Global& state, const GlobalArrays& arrays,
+          int keep);
 
 // The same under any name; removes nothing.
 void save_as(const std::filesystem::path& file, const Global& state);

@@ -34,16 +34,23 @@ void write_header(hid_t file, const char* kind) {
   hdf5::write_attribute(file, "file_time", utc_now());
 }
 
-// One dataset a tensor. `flat` has the layout of `common.tensors`.
+// Of a buffer that has the layout of `common.tensors`.
+TensorElements elements_of(const Common& common, std::span<const float> flat) {
+  return [&common, flat](std::size_t i) {
+    const model::TensorInfo& tensor = common.tensors.at(i);
+    return flat.subspan(static_cast<std::size_t>(tensor.offset),
+                        static_cast<std::size_t>(tensor.size));
+  };
+}
+
+// One dataset a tensor.
 void write_tensors(hid_t file, const char* group_path, const Common& common,
-                   std::span<const float> flat) {
+                   const TensorElements& elements) {
   const hdf5::Group group = hdf5::create_group(file, group_path);
   for (std::size_t i = 0; i < common.tensors.size(); ++i) {
     const model::TensorInfo& tensor = common.tensors[i];
-    const auto elements = flat.subspan(static_cast<std::size_t>(tensor.offset),
-                                       static_cast<std::size_t>(tensor.size));
     const hdf5::Dataset dataset =
-        hdf5::write_dataset<float>(group.get(), tensor.name, tensor.shape, elements);
+        hdf5::write_dataset<float>(group.get(), tensor.name, tensor.shape, elements(i));
     const int fragment = common.fragment_of_tensor.at(i);
     hdf5::write_number<std::int64_t>(dataset.get(), "index", static_cast<std::int64_t>(i));
     hdf5::write_number<std::int32_t>(dataset.get(), "fragment", fragment);
@@ -56,7 +63,7 @@ void write_tensors(hid_t file, const char* group_path, const Common& common,
 
 // Groups "clock" and "config" and the parameters.
 void write_common(hid_t file, const hdf5::Group& clock, const Common& common,
-                  std::span<const float> parameters) {
+                  const TensorElements& parameters) {
   write_tensors(file, kParameters, common, parameters);
   hdf5::write_dataset<std::int32_t>(clock.get(), "version", common.versions);
   const hdf5::Group config = hdf5::create_group(file, "config");
@@ -65,7 +72,7 @@ void write_common(hid_t file, const hdf5::Group& clock, const Common& common,
   }
 }
 
-std::size_t build(const Global& state, MappedFile& output) {
+std::size_t build(const Global& state, const GlobalArrays& arrays, MappedFile& output) {
   const hdf5::LibraryLock lock;
   hdf5::ImageFile image(output);
   const hid_t file = image.id();
@@ -74,7 +81,7 @@ std::size_t build(const Global& state, MappedFile& output) {
   hdf5::write_number<std::int64_t>(file, "tokens", state.tokens);
   {
     const hdf5::Group clock = hdf5::create_group(file, "clock");
-    write_common(file, clock, state.common, state.common.parameters);
+    write_common(file, clock, state.common, arrays.parameters);
     hdf5::write_dataset<std::int32_t>(clock.get(), "incarnation", state.incarnations);
     const auto learners = static_cast<std::int64_t>(state.incarnations.size());
     const auto fragments = static_cast<std::int64_t>(state.common.versions.size());
@@ -85,7 +92,7 @@ std::size_t build(const Global& state, MappedFile& output) {
       hdf5::write_dataset<std::int64_t>(data.get(), "shards", state.shards);
     }
     const hdf5::Group outer = hdf5::create_group(file, "outer");
-    write_tensors(file, kMomentum, state.common, state.momentum);
+    write_tensors(file, kMomentum, state.common, arrays.momentum);
   }
   hdf5::write_flag(file, "complete", true);
   return std::move(image).finish();
@@ -104,14 +111,16 @@ std::size_t build(const Learner& state, const LearnerArrays& arrays, MappedFile&
   hdf5::write_number<std::uint64_t>(file, "random_state", state.random_state);
   {
     const hdf5::Group clock = hdf5::create_group(file, "clock");
-    write_common(file, clock, state.common, arrays.parameters);
+    write_common(file, clock, state.common, elements_of(state.common, arrays.parameters));
     hdf5::write_dataset<std::int64_t>(clock.get(), "steps_since", state.steps_since);
     hdf5::write_dataset<std::int64_t>(clock.get(), "tokens_since", state.tokens_since);
     const hdf5::Group data = hdf5::create_group(file, "data");
     hdf5::write_dataset<std::int64_t>(data.get(), "cursor", std::array{state.cursor});
     const hdf5::Group inner = hdf5::create_group(file, "inner");
-    write_tensors(file, kAdamM, state.common, arrays.adam_m);
-    if (!arrays.adam_v.empty()) write_tensors(file, kAdamV, state.common, arrays.adam_v);
+    write_tensors(file, kAdamM, state.common, elements_of(state.common, arrays.adam_m));
+    if (!arrays.adam_v.empty()) {
+      write_tensors(file, kAdamV, state.common, elements_of(state.common, arrays.adam_v));
+    }
   }
   hdf5::write_flag(file, "complete", true);
   return std::move(image).finish();
@@ -135,9 +144,15 @@ void seal_and_commit(MappedFile& output, std::size_t size) {
   output.commit(size + seal.size(), Durability::flushed);
 }
 
-void write_global(const std::filesystem::path& file, const Global& state) {
+void write_global(const std::filesystem::path& file, const Global& state,
+                  const GlobalArrays& arrays) {
   MappedFile output(file, capacity_for(state.common, 2));
-  seal_and_commit(output, build(state, output));
+  seal_and_commit(output, build(state, arrays, output));
+}
+
+GlobalArrays arrays_in(const Global& state) {
+  return {elements_of(state.common, state.common.parameters),
+          elements_of(state.common, state.momentum)};
 }
 
 void prepare_folder(const std::filesystem::path& folder) {
@@ -147,11 +162,18 @@ void prepare_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-void save_as(const std::filesystem::path& file, const Global& state) { write_global(file, state); }
+void save_as(const std::filesystem::path& file, const Global& state) {
+  write_global(file, state, arrays_in(state));
+}
 
 void save(const std::filesystem::path& folder, const Global& state, int keep) {
+  save(folder, state, arrays_in(state), keep);
+}
+
+void save(const std::filesystem::path& folder, const Global& state, const GlobalArrays& arrays,
+          int keep) {
   prepare_folder(folder);
-  write_global(folder / global_name(state.round), state);
+  write_global(folder / global_name(state.round), state, arrays);
   remove_older(list_global(folder), state.round, keep);
 }
 

@@ -93,9 +93,9 @@ void add_syncer(std::ostream& out, const Setup& setup, int syncer) {
   const double merge = 2 * kFloat * static_cast<double>(largest_fragment(setup, share));
   const double mailboxes =
       static_cast<double>(mailbox_layout(setup, share).bytes()) * (sync.learners + sync.spares);
-  // Collected from the others, and once more in the order of the file.
+  // Collected from the others, and the file.
   const double whole = 2 * kFloat * static_cast<double>(setup.parameters);
-  const double checkpoint = syncer == 0 ? 3 * whole - state : 0;
+  const double checkpoint = syncer == 0 ? 2 * whole - state : 0;
   out << "memory of " << (sync.syncers == 1 ? "the syncer" : "syncer " + std::to_string(syncer))
       << ":\n  parameters and momentum " << bytes(state) << ", mailboxes " << bytes(mailboxes)
       << ", a merge " << bytes(merge);

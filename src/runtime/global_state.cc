@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <stdexcept>
 
 #include "core/checksum.h"
 
@@ -110,12 +111,34 @@ link::Payload GlobalState::encode(const std::shared_ptr<const link::Values>& the
 
 std::vector<float> GlobalState::flat_parameters() const { return join(theta_); }
 
-void GlobalState::fill(checkpoint::Global& state) const {
+void GlobalState::describe(checkpoint::Global& state) const {
   state.common.tensors = setup_.tensors;
-  state.common.parameters = join(theta_);
   state.common.fragment_of_tensor = setup_.fragment_of_tensor;
   state.common.versions = versions_;
+}
+
+void GlobalState::fill(checkpoint::Global& state) const {
+  describe(state);
+  state.common.parameters = join(theta_);
   state.momentum = join(momentum_);
+}
+
+checkpoint::GlobalArrays GlobalState::arrays() const {
+  return {[this](std::size_t i) { return tensor(theta_, i); },
+          [this](std::size_t i) { return tensor(momentum_, i); }};
+}
+
+std::span<const float> GlobalState::tensor(const Fragments& fragments, std::size_t tensor) const {
+  const std::size_t p = at(setup_.fragment_of_tensor.at(tensor));
+  std::size_t begin = 0;
+  for (const auto& piece : setup_.fragments[p].pieces) {
+    const auto size = static_cast<std::size_t>(piece.size);
+    if (static_cast<std::size_t>(piece.tensor) == tensor) {
+      return std::span(*fragments[p]).subspan(begin, size);
+    }
+    begin += size;
+  }
+  throw std::logic_error("a tensor is in no fragment");
 }
 
 std::uint64_t GlobalState::digest() const {

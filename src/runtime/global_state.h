@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -62,9 +63,12 @@ class GlobalState {
   // Theta as one flat buffer in the model's order. This and all below need every fragment.
   std::vector<float> flat_parameters() const;
 
-  // Fills in the part of a global checkpoint that this holds. Copies all of it: done on a copy of
-  // this, which shares its values, it need not hold up the syncer.
+  // Fills in what a global checkpoint says of the fragments; fill() copies their values too.
+  void describe(checkpoint::Global& state) const;
   void fill(checkpoint::Global& state) const;
+
+  // The values; valid as long as this, or a copy, which shares them.
+  checkpoint::GlobalArrays arrays() const;
 
   // Digest of Theta's bits.
   std::uint64_t digest() const;
@@ -76,6 +80,7 @@ class GlobalState {
   // Of the share.
   Fragments split(const std::vector<float>& flat) const;
   std::vector<float> join(const Fragments& fragments) const;
+  std::span<const float> tensor(const Fragments& fragments, std::size_t tensor) const;
   link::Payload encode(const std::shared_ptr<const link::Values>& theta) const;
 
   const Setup& setup_;

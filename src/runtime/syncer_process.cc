@@ -484,8 +484,8 @@ void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
                      {"snapshot", {{"round", file->round}, {"theta", to_hex(state.digest())}}}});
   const auto write = [file, state, folder = folder_.checkpoints(),
                       keep = setup_.config.checkpoint.keep] {
-    state.fill(*file);
-    checkpoint::save(folder, *file, keep);
+    state.describe(*file);
+    checkpoint::save(folder, *file, state.arrays(), keep);
   };
   WaitingSave save{"the global checkpoint of round " + std::to_string(file->round), write};
   if (machine_.finished()) {

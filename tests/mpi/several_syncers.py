@@ -98,7 +98,7 @@ class SeveralSyncers(MpiTest):
             before = self.checkpoints(run)[-1]
             seen = len(run.events())
             run = self.resume(run, sync__syncers=syncers)
-            merged = lambda: any("publish" == action["type"] for entry in run.events()[seen:]
+            merged = lambda: any(action["type"] == "publish" for entry in run.events()[seen:]
                                  for action in entry.get("actions", []))
             run.wait_for("it merged", merged)
             start = next(entry for entry in run.events()[seen:] if "settings" in entry)

@@ -1,7 +1,8 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <limits>
+#include <filesystem>
 #include <set>
 
 #include "core/error.h"
@@ -102,6 +103,19 @@ TEST(GlobalStateShare, PartsPutTogetherAreTheWholeOfOneSyncer) {
   one.fill(of_one);
   EXPECT_EQ(of_whole.common.parameters, of_one.common.parameters);
   EXPECT_EQ(of_whole.momentum, of_one.momentum);
+
+  // The file has them as they lie, without the copies.
+  checkpoint::Global described;
+  whole.describe(described);
+  described.round = 10;
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("archipelago-several-syncers-" + std::to_string(::getpid()));
+  checkpoint::save(folder, described, whole.arrays(), 1);
+  const auto loaded = checkpoint::load_global(folder / checkpoint::global_name(10));
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(loaded.common.parameters, of_one.common.parameters);
+  EXPECT_EQ(loaded.momentum, of_one.momentum);
+  EXPECT_EQ(loaded.common.versions, one.versions());
 
   // And of a checkpoint each takes its own again, whatever their number was.
   const GlobalState third(setup, of_whole, {2, 3});
