@@ -1,9 +1,10 @@
 // bench_transport TURNS MEBIBYTES_A_TURN KIBIBYTES...
 //
 // Two ranks, a leader and a syncer, exchange fragments of each size through the project's own pair,
-// and raw MPI_Put with flush on another window between the same two, in turns. Prints a line for
-// each size: kibibytes, then the medians over the turns in bytes a second of raw puts and of
-// fragments (sent, read by the syncer and acknowledged), and of the turns' ratios of the two.
+// and raw MPI_Put with flush on another window between the same two, in turns; the raw puts go to
+// two places by turns, as fragments do. Prints a line for each size: kibibytes, then the medians
+// over the turns in bytes a second of raw puts and of fragments (sent, read by the syncer and
+// acknowledged), and of the turns' ratios of the two.
 
 #include <algorithm>
 #include <cstdint>
@@ -61,8 +62,9 @@ class Leader {
   double raw_seconds(int count) {
     const double started = now_seconds();
     for (int i = 0; i < count; ++i) {
-      require(raw_.put(std::as_bytes(std::span(values_)), kSyncerRank, 0, "putting") ==
-              mpi::Outcome::ok);
+      const auto bytes = std::as_bytes(std::span(values_));
+      const auto slot = static_cast<std::size_t>(i % link::MailboxLayout::kSlots);
+      require(raw_.put(bytes, kSyncerRank, slot * bytes.size(), "putting") == mpi::Outcome::ok);
     }
     return now_seconds() - started;
   }
@@ -133,7 +135,8 @@ void play(mpi::Session& session, std::int64_t kibibytes, int turns, std::int64_t
   auto raw_comm = mpi::create_group({0, 1}, tag + 1);
   if (!pair || !raw_comm) throw Error(ExitCode::internal, "a rank died");
   const bool is_syncer = session.rank() == kSyncerRank;
-  mpi::Window raw(*raw_comm, is_syncer ? static_cast<std::size_t>(kibibytes << 10) : 0);
+  const auto raw_bytes = static_cast<std::size_t>(link::MailboxLayout::kSlots * (kibibytes << 10));
+  mpi::Window raw(*raw_comm, is_syncer ? raw_bytes : 0);
   if (is_syncer) {
     link::MpiSyncerEnd end(layout);
     end.add(std::move(*pair));
