@@ -107,6 +107,29 @@ class HostsTest(MpiTest):
         run.stop()
         run.finish(TRY_AGAIN)
 
+    def test_each_host_has_a_syncer(self):
+        run = self.start_on_hosts("--syncers", "3", "--restarts", "1")
+        run.wait_until_training()
+        syncers = [run.status()["syncer"], *run.status()["other_syncers"]]
+        self.assertEqual([syncer["host"] for syncer in syncers], HOSTS)
+        self.rounds_go_on(run)
+        victim = self.learners_on(run, "h2")[0]
+        run.kill(victim["pids"][0])
+        run.wait_for_rejoin(victim["id"], victim["incarnation"] + 1)
+        self.rounds_go_on(run)
+        run.wait_for("a global checkpoint", lambda: list(run.out.glob("checkpoints/global-*.h5")))
+        seen = len(run.events())
+        run.kill(syncers[2]["pid"])
+        def merged_again():
+            entries = run.events()[seen:]
+            start = next((i for i, entry in enumerate(entries) if "settings" in entry), len(entries))
+            return any(action["type"] == "publish" for entry in entries[start:]
+                       for action in entry.get("actions", []))
+        run.wait_for("rounds went on in another start", merged_again)
+        run.stop()
+        self.assertEqual(run.wait(), TRY_AGAIN, run.log_end())
+        self.assertEqual(run.summary()["outcome"], "stopped")
+
 
 if __name__ == "__main__":
     try:
