@@ -112,7 +112,10 @@ JobEnd Job::wait(const JobWatch& watch) {
     if (::poll(ready, count, kTickMilliseconds) < 0 && errno != EINTR) fail("cannot wait");
     read_signals(watch);
     copy_stderr();
-    if (!over_at_ && watch.is_over()) over_at_ = now();
+    if (!over_at_ && watch.is_over()) {
+      over_at_ = now();
+      filter_.run_has_ended();
+    }
     end_if_due();
   }
   end_orphans();

@@ -15,9 +15,12 @@ std::vector<std::regex> block(std::initializer_list<const char*> lines) {
   return patterns;
 }
 
-// mpirun ends its own messages with a NUL, which would make a log a binary file to grep.
-std::string without_nuls(std::string text) {
+// mpirun ends its own messages with a NUL, which would make a log a binary file to grep and opens
+// the line of the next message; what it says after a spawn and at its end has no end of line.
+std::string without_noise(std::string text) {
   std::erase(text, '\0');
+  constexpr std::string_view kNotFound = "LAUNCHER JOB OBJECT NOT FOUND";
+  while (text.starts_with(kNotFound)) text.erase(0, kNotFound.size());
   return text;
 }
 
@@ -57,8 +60,11 @@ StderrFilter::StderrFilter()
                      "You can avoid this message by specifying -quiet on the prterun command",
                      "line."})},
       lines_{std::regex(" *[0-9]+ more process(es have| has) sent help message help-mpi-ft.txt.*"),
-             std::regex("LAUNCHER JOB OBJECT NOT FOUND"),  // after a spawn
-             std::regex("[ \\x00]+")} {}
+             std::regex(" +")} {}
+
+void StderrFilter::run_has_ended() {
+  lines_.emplace_back(".*PRTE ERROR: Not found in file .*odls_base_default_fns.c.*");
+}
 
 std::string StderrFilter::pass(std::string_view chunk) {
   std::string output;
@@ -73,7 +79,7 @@ std::string StderrFilter::pass(std::string_view chunk) {
 }
 
 std::string StderrFilter::release() {
-  std::string output = std::move(held_) + without_nuls(std::move(partial_));
+  std::string output = std::move(held_) + without_noise(std::move(partial_));
   held_.clear();
   partial_.clear();
   block_.reset();
@@ -82,10 +88,11 @@ std::string StderrFilter::release() {
 }
 
 std::string StderrFilter::pass_line(const std::string& given) {
+  const std::string line = without_noise(given);
+  if (line.empty() && !given.empty()) return {};
   for (const std::regex& dropped : lines_) {
-    if (std::regex_match(given, dropped)) return {};
+    if (std::regex_match(line, dropped)) return {};
   }
-  const std::string line = without_nuls(given);
   const std::string whole = line + '\n';
   if (matched_ == 1) find_block(line);
   if (block_) {

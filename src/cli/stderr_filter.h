@@ -16,6 +16,9 @@ class StderrFilter {
  public:
   StderrFilter();
 
+  // From now on mpirun's trouble with processes that are gone is noise too.
+  void run_has_ended();
+
   // Takes what was read; returns what is to be written, in whole lines.
   std::string pass(std::string_view chunk);
 

@@ -70,6 +70,33 @@ TEST(StderrFilter, DropsTheKnownBlocksAndTheirEcho) {
             "");
 }
 
+TEST(StderrFilter, DropsMessagesBehindTheNulOfTheOneBefore) {
+  const std::string nul(1, '\0');
+  EXPECT_EQ(
+      filtered(kUntested + nul +
+               "1 more process has sent help message help-mpi-ft.txt / "
+               "module:untested:failundef\n" +
+               nul +
+               "2 more processes have sent help message help-mpi-ft.txt-2026-11-30 05:16:05 / "
+               "module:untested:failundef\n" +
+               nul + "a\n"),
+      "a\n");
+}
+
+TEST(StderrFilter, DropsWhatHasNoEndOfLineOfItsOwn) {
+  const std::string missing = "LAUNCHER JOB OBJECT NOT FOUND";
+  EXPECT_EQ(filtered(missing + missing + "a\n" + missing + "\nb\n" + missing), "a\nb\n");
+}
+
+TEST(StderrFilter, DropsTroubleWithProcessesThatAreGoneOnceTheRunHasEnded) {
+  const std::string line =
+      "[vm:1234] PRTE ERROR: Not found in file base/odls_base_default_fns.c at line 1762\n";
+  EXPECT_EQ(filtered(line), line);
+  StderrFilter filter;
+  filter.run_has_ended();
+  EXPECT_EQ(filter.pass(line + "a\n"), "a\n");
+}
+
 TEST(StderrFilter, KeepsEverythingElse) {
   for (const std::string& text :
        {std::string("one\n\ntwo\n"), kOther, kRule, kRule + kRule, std::string("no end of line"),
