@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/checkpoint_argument.h"
 #include "cli/commands.h"
 #include "core/error.h"
 #include "data/token_dataset.h"
@@ -18,7 +19,7 @@ constexpr Usage kUsage = {
     .synopsis = "archipelago evaluate CHECKPOINT [--data FILE] [options]",
     .description =
         "Loss of a checkpoint's model on the validation part of a data file; accuracy of\n"
-        "an image model.",
+        "an image model. CHECKPOINT: a file, or a run's folder for its newest global checkpoint.",
     .positional = 1,
     .most_positional = 1};
 
@@ -91,7 +92,7 @@ int run_evaluate(std::span<const std::string> given) {
   Arguments arguments;
   const auto positional = read_arguments(kUsage, options_of(arguments), given);
   if (!positional) return 0;
-  const Result result = evaluate_checkpoint(positional->front(), arguments);
+  const Result result = evaluate_checkpoint(checkpoint_argument(positional->front()), arguments);
   if (arguments.json) {
     std::cout << to_json(result).dump(2) << '\n';
   } else {

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "checkpoint/hugging_face.h"
+#include "cli/checkpoint_argument.h"
 #include "cli/commands.h"
 #include "config/options.h"
 #include "core/error.h"
@@ -15,7 +16,8 @@ constexpr Usage kUsage = {
     .synopsis = "archipelago export CHECKPOINT OUT.safetensors [options]",
     .description =
         "Writes a checkpoint's parameters as Hugging Face's transformers reads them: "
-        "OUT.safetensors and,\nfor a GPT-2 model, config.json beside it.",
+        "OUT.safetensors and,\nfor a GPT-2 model, config.json beside it. "
+        "CHECKPOINT: a file, or a run's folder for its\nnewest global checkpoint.",
     .positional = 2,
     .most_positional = 2};
 
@@ -31,7 +33,7 @@ int run_export(std::span<const std::string> arguments) {
       config::flag("force", force, "replace existing files")};
   const auto positional = read_arguments(kUsage, options, arguments);
   if (!positional) return 0;
-  const std::filesystem::path source = positional->front();
+  const std::filesystem::path source = checkpoint_argument(positional->front());
   const std::filesystem::path target = positional->back();
   const std::filesystem::path description = target.parent_path() / "config.json";
   require_new_file(target, force, {&source, 1});

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "checkpoint/damage.h"
+#include "cli/checkpoint_argument.h"
 #include "cli/commands.h"
 #include "core/error.h"
 
@@ -17,7 +18,9 @@ namespace {
 
 constexpr Usage kUsage = {
     .synopsis = "archipelago inspect CHECKPOINT [--json] [--verify] [--diff OTHER]",
-    .description = "Shows what a checkpoint holds (format: checkpoints/README.md).",
+    .description =
+        "Shows what a checkpoint holds (format: checkpoints/README.md). CHECKPOINT: a file, or a "
+        "run's\nfolder for its newest global checkpoint.",
     .positional = 1,
     .most_positional = 1};
 
@@ -169,9 +172,10 @@ int run_inspect(std::span<const std::string> arguments) {
                             "largest difference of each dataset to another file's")};
   const auto positional = read_arguments(kUsage, options, arguments);
   if (!positional) return 0;
-  if (verifying) return verify(positional->front(), json);
-  if (!other.empty()) return diff(positional->front(), other, json);
-  return show(positional->front(), json);
+  const std::string file = checkpoint_argument(positional->front());
+  if (verifying) return verify(file, json);
+  if (!other.empty()) return diff(file, checkpoint_argument(other), json);
+  return show(file, json);
 }
 
 }  // namespace archipelago::cli

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <limits>
 
+#include "cli/checkpoint_argument.h"
 #include "cli/commands.h"
 #include "core/error.h"
 #include "data/token_file.h"
@@ -15,7 +16,9 @@ namespace {
 
 constexpr Usage kUsage = {
     .synopsis = "archipelago sample CHECKPOINT --prompt TEXT [options]",
-    .description = "Continues a text with a checkpoint's model. The same seed gives the same text.",
+    .description =
+        "Continues a text with a checkpoint's model. The same seed gives the same text.\n"
+        "CHECKPOINT: a file, or a run's folder for its newest global checkpoint.",
     .positional = 1,
     .most_positional = 1};
 
@@ -68,7 +71,7 @@ int run_sample(std::span<const std::string> given) {
   if (!positional) return 0;
   if (arguments.prompt.empty()) throw Error(ExitCode::usage, "sample needs --prompt TEXT");
   const evaluate::CheckpointModel loaded =
-      evaluate::load_model(positional->front(), 1, arguments.threads);
+      evaluate::load_model(checkpoint_argument(positional->front()), 1, arguments.threads);
   data::Tokenizer tokenizer = tokenizer_for(loaded.config, arguments.data);
   const std::vector<std::uint16_t> prompt = tokenizer.encode(arguments.prompt);
   std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());

@@ -18,7 +18,7 @@ namespace archipelago::cli {
 namespace {
 
 constexpr std::string_view kUsage =
-    "usage: archipelago simulate --config FILE [options]\n"
+    "usage: archipelago simulate [--config FILE] [options]\n"
     "       archipelago simulate --from RUN [--json]\n\n"
     "Runs the decisions of a real run in virtual time over a cluster of any size: goodput,\n"
     "bandwidth and cost of each method (docs/simulator.md). inputs/simulate/ holds examples.\n\n";
@@ -66,6 +66,17 @@ std::vector<config::Option> options_of(Arguments& a) {
   return options;
 }
 
+// A real run is predicted from its own settings.
+void require_only_from(std::span<const std::string> given) {
+  for (const std::string& argument : given) {
+    const std::string name = argument.substr(0, argument.find('='));
+    if (!name.starts_with("--") || name == "--from" || name == "--json") continue;
+    throw Error(ExitCode::usage, name +
+                                     " does nothing beside --from, which takes the run's own "
+                                     "settings; leave one of the two out");
+  }
+}
+
 void read(std::span<const std::string> given, Arguments& arguments) {
   Arguments first;
   const auto files =
@@ -73,6 +84,7 @@ void read(std::span<const std::string> given, Arguments& arguments) {
   if (!files.positional.empty()) {
     throw Error(ExitCode::usage, "unexpected argument '" + files.positional.front() + "'");
   }
+  if (!first.from.empty()) require_only_from(given);
   const auto options = options_of(arguments);
   for (const auto& file : files.config_files) config::read_ini_file(options, file);
   config::read_command_line(options, given, config::ConfigFiles::allowed);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <map>
 #include <sstream>
@@ -122,11 +123,13 @@ std::string panel(const std::vector<Line>& lines, std::size_t quantity, const Ax
     const char* colour = kColours[i % std::size(kColours)];
     out << "<polyline fill=\"none\" stroke=\"" << colour << "\" stroke-width=\"2\" points=\"";
     for (const Mark& mark : lines[i].marks) {
+      if (std::isnan(mark.statistics[quantity].mean)) continue;
       out << at_x(mark.x) << "," << at_y(mark.statistics[quantity].mean) << " ";
     }
     out << "\"/>\n";
     for (const Mark& mark : lines[i].marks) {
       const Statistic& value = mark.statistics[quantity];
+      if (std::isnan(value.mean)) continue;
       out << "<circle cx=\"" << at_x(mark.x) << "\" cy=\"" << at_y(value.mean)
           << "\" r=\"3\" fill=\"" << colour << "\"/>\n";
       if (value.half_width == 0) continue;

@@ -13,8 +13,8 @@ struct Outcome {
   double tokens_per_day = 0;
   double gbps = 0;              // of one learner's link, both ways, mean over time
   double bytes = 0;             // over all links
-  double energy_per_token = 0;  // joules
-  double cost_per_token = 0;
+  double energy_per_token = 0;  // joules; NaN where nothing was trained
+  double cost_per_token = 0;    // the same
   double rounds = 0;
   double contributors = 0;  // learners a merge, mean
   double staleness = 0;     // inner steps since its base that a contribution holds, mean

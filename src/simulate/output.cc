@@ -12,8 +12,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Enough digits to compare runs by, few enough that no last bit of a sum shows.
-double rounded(double value) {
-  if (value == 0 || !std::isfinite(value)) return 0;
+Json rounded(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  if (value == 0) return 0.0;
   std::ostringstream stream;
   stream << std::setprecision(9) << value;
   return std::stod(stream.str());
@@ -45,6 +46,7 @@ Json methods_json(const Point& point) {
 
 // A value with so many digits that its interval is still seen.
 std::string with_interval(const Statistic& statistic) {
+  if (std::isnan(statistic.mean)) return "-";
   std::ostringstream out;
   out << std::setprecision(5) << statistic.mean << " ± " << std::setprecision(2)
       << statistic.half_width;
@@ -67,8 +69,9 @@ std::string point_table(const Point& point) {
     const std::string unit = *quantity.unit == 0 ? "" : std::string(", ") + quantity.unit;
     out << std::left << std::setw(left) << quantity.name + unit << std::right;
     for (const Result& result : point.results) {
+      const std::string text = with_interval(result.statistics[i]);
       // One more: the sign of the interval is two bytes.
-      out << std::setw(kColumn + 1) << with_interval(result.statistics[i]);
+      out << std::setw(text == "-" ? kColumn : kColumn + 1) << text;
     }
     out << "\n";
   }
@@ -89,7 +92,8 @@ std::string sweep_table(const std::vector<Point>& points) {
       << std::right << std::setw(16) << "goodput %" << std::setw(12) << "available %"
       << std::setw(11) << "compute %" << std::setw(13) << "tokens/day" << std::setw(10) << "Gbit/s"
       << std::setw(10) << "J/token" << std::setw(14) << "cost/1e9 tok" << std::setw(14)
-      << "contributors" << std::setw(11) << "staleness" << std::setw(8) << "losses"
+      << "contributors" << std::setw(11) << "staleness" << std::setw(8) << "spread" << std::setw(8)
+      << "losses"
       << "\n";
   for (std::size_t i = 0; i < points.size(); ++i) {
     for (const Result& result : points[i].results) {
@@ -116,6 +120,7 @@ std::string sweep_table(const std::vector<Point>& points) {
 }  // namespace
 
 std::string short_number(double value) {
+  if (std::isnan(value)) return "-";
   std::ostringstream stream;
   stream << std::setprecision(3) << value;
   return stream.str();
@@ -151,7 +156,11 @@ std::string to_csv(const std::vector<Point>& points) {
       for (const auto& [name, value] : point.options) out << value << ",";
       out << name_of(result.method);
       for (const Statistic& statistic : result.statistics) {
-        out << "," << statistic.mean << "," << statistic.half_width;
+        if (std::isnan(statistic.mean)) {
+          out << ",,";
+        } else {
+          out << "," << statistic.mean << "," << statistic.half_width;
+        }
       }
       out << "\n";
     }

@@ -1,6 +1,7 @@
 #include "simulate/summary.h"
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 
 namespace archipelago::simulate {
@@ -63,7 +64,10 @@ void set_rates(const Scenario& scenario, const SiteTimes& times, double tokens, 
   outcome.tokens_per_day = tokens / scenario.train.days;
   const double watts = outcome.utilisation * scenario.cluster.chip_watts +
                        (1 - outcome.utilisation) * scenario.cluster.idle_watts;
-  if (tokens <= 0) return;  // nothing a token
+  if (tokens <= 0) {
+    outcome.energy_per_token = outcome.cost_per_token = std::numeric_limits<double>::quiet_NaN();
+    return;
+  }
   outcome.energy_per_token = watts * scenario.cluster.chips * seconds / tokens;
   outcome.cost_per_token =
       scenario.cluster.chips * seconds / 3600 * scenario.cluster.chip_hour_price / tokens;

@@ -79,6 +79,18 @@ class Commands(unittest.TestCase):
                             *self.launch("--sync.learners", "3")[1:])
         self.assertFalse((self.folder / "run").exists())
 
+    def test_a_prediction_takes_nothing_else(self):
+        for option in ("--config=x.ini", "--sweep=learners=1,8", "--cluster.chips=5"):
+            self.assert_refused(USAGE, [option.split("=")[0], "--from"], "simulate", "--from", "run",
+                                option, "--json")
+
+    def test_a_folder_without_a_checkpoint(self):
+        for command in (["evaluate"], ["inspect"], ["inspect", "--verify"],
+                        ["sample", "--prompt", "x"]):
+            self.assert_refused(BAD_DATA, [str(self.folder), "checkpoints/global-ROUND.h5"],
+                                *command, self.folder)
+        self.assert_refused(BAD_DATA, [str(self.folder)], "export", self.folder, "new.safetensors")
+
     def test_wrong_files(self):
         bad = self.ini("[sync]\nlearners = 3\nquorom = 1\n")
         self.assert_refused(CONFIGURATION, [f"{bad}, line 3", "sync.quorum"],

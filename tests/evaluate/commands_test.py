@@ -161,6 +161,24 @@ class Commands(unittest.TestCase):
         self.assertEqual(result["loss_per_byte"], result["loss"])
         self.assertIn("nats a token", run("evaluate", self.checkpoint, "--data", self.tokens))
 
+    def test_a_runs_folder_stands_for_its_newest_global_checkpoint(self):
+        checkpoints = self.folder / "run" / "checkpoints"
+        checkpoints.mkdir(parents=True)
+        newest = checkpoints / "global-0000000010.h5"
+        newest.write_bytes(self.checkpoint.read_bytes())
+        (checkpoints / "global-0000000009.h5").write_bytes(b"not looked at")
+        (checkpoints / "learner-0-0000000099.h5").write_bytes(b"not looked at")
+        done = subprocess.run([PROGRAM, "inspect", self.folder / "run", "--json"],
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(json.loads(done.stdout)["file"], str(newest))
+        self.assertRegex(done.stderr, r"\A[^\n]*newest[^\n]*\n\Z")
+        self.assertIn(str(newest), done.stderr)
+        self.assertEqual(run("evaluate", self.folder / "run", "--data", self.tokens),
+                         run("evaluate", newest, "--data", self.tokens))
+        out = self.folder / "exported.safetensors"
+        run("export", self.folder / "run", out)
+        self.assertTrue(out.exists())
+
     def test_evaluate_refuses_data_of_another_vocabulary(self):
         pairs = self.folder / "pairs.h5"
         run("prepare", "text", self.text, "--out", pairs, "--vocabulary", 300)
