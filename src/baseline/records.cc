@@ -85,7 +85,7 @@ void Records::end() { ended_ = runtime::now_seconds(); }
 int Records::conclude(const Ending& ending) {
   if (!ending.saved) log_error("the last global checkpoint could not be written");
   const auto exit_code = static_cast<int>(ending.complete ? ExitCode::done : ExitCode::try_again);
-  write_status("done");
+  write_status(ending.complete ? "done" : "stopped");
   nlohmann::json summary = {
       {"tokens", tokens()},
       {"wall_s", statistics_.seconds(ended_)},
@@ -94,7 +94,7 @@ int Records::conclude(const Ending& ending) {
       {"rejoins", 0},
       {"rejoin_s", nlohmann::json::array()},
       {"rounds", rounds_},
-      {"final_train_loss", mean_loss()},
+      {"final_train_loss", runtime::mean_loss(reports_)},
       {"final_val_loss", ending.validation.loss},
       {"blocked_fraction", statistics_.blocked_fraction(reports_)},
       {"energy_j", "not available"},
@@ -143,25 +143,22 @@ std::int64_t Records::tokens() const {
   return sum;
 }
 
-double Records::mean_loss() const {
-  double sum = 0;
-  for (const auto& report : reports_) sum += report.loss;
-  return sum / static_cast<double>(reports_.size());
-}
-
 void Records::write_status(const std::string& state) {
+  const bool over = state == "done" || state == "stopped";
   nlohmann::json learners = nlohmann::json::array();
   for (std::size_t learner = 0; learner < islands_.size(); ++learner) {
     const auto& members = islands_[learner];
     nlohmann::json pids = nlohmann::json::array();
-    for (const auto& member : members) pids.push_back(member.pid);
+    if (!over) {
+      for (const auto& member : members) pids.push_back(member.pid);
+    }
     learners.push_back({{"id", learner},
                         {"incarnation", 0},
                         {"host", members.front().host},
                         {"pids", std::move(pids)},
                         {"step", reports_[learner].step},
                         {"tokens", reports_[learner].tokens},
-                        {"state", "active"}});
+                        {"state", over ? "ended" : "active"}});
   }
   record_.write_status({{"state", state},
                         {"round", rounds_},
@@ -181,7 +178,7 @@ void Records::log_progress() {
   char line[160];
   std::snprintf(line, sizeof line, "%5.1f %% of tokens, %.0f tokens/s, loss %.4f, round %lld",
                 100.0 * static_cast<double>(tokens()) / static_cast<double>(setup_.token_budget()),
-                rate, mean_loss(), static_cast<long long>(rounds_));
+                rate, runtime::mean_loss(reports_), static_cast<long long>(rounds_));
   log_info(line);
 }
 

@@ -45,7 +45,6 @@ class Records {
 
  private:
   link::Report report_of(const std::vector<RollEntry>& entries, int learner) const;
-  double mean_loss() const;
   void write_status(const std::string& state);
   void log_progress();
 

@@ -21,8 +21,9 @@ void append(std::vector<std::string>& all, std::vector<std::string> more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// Quoted where a shell would not take it as one plain word.
-std::string quoted(const std::string& word) {
+}  // namespace
+
+std::string shell_word(const std::string& word) {
   const auto is_plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
            std::string_view("-_./,:=+@%").find(c) != std::string_view::npos;
@@ -32,8 +33,6 @@ std::string quoted(const std::string& word) {
   for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return result + "'";
 }
-
-}  // namespace
 
 int world_size(const config::RunConfig& config) {
   return config::syncers_of(config) + config::islands_of(config) * config.sync.ranks_per_learner;
@@ -97,11 +96,11 @@ nlohmann::json to_json(const LaunchPlan& plan) {
 
 std::string to_shell(const LaunchPlan& plan) {
   std::string text;
-  for (const auto& [name, value] : plan.environment) text += name + '=' + quoted(value) + ' ';
+  for (const auto& [name, value] : plan.environment) text += name + '=' + shell_word(value) + ' ';
   for (std::size_t i = 0; i < plan.command.size(); ++i) {
     const std::string& word = plan.command[i];
     if (i > 0) text += word.starts_with("-") ? " \\\n  " : " ";
-    text += quoted(word);
+    text += shell_word(word);
   }
   return text + '\n';
 }

@@ -38,6 +38,9 @@ LaunchPlan make_plan(const config::RunConfig& config, std::span<const std::strin
 // One object: command, world, hosts, environment.
 nlohmann::json to_json(const LaunchPlan& plan);
 
+// Quoted where a shell would not take it as one plain word.
+std::string shell_word(const std::string& word);
+
 // The command as a shell reads it, one option a line.
 std::string to_shell(const LaunchPlan& plan);
 

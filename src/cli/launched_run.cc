@@ -125,8 +125,37 @@ class SyncerWatch {
 
 struct RunEnd {
   int code = 0;
-  bool wanted = false;  // somebody asked it to end
+  bool wanted = false;                         // somebody asked it to end
+  std::optional<nlohmann::json> summary = {};  // nothing where it did not get so far
 };
+
+// "" where the run did not get so far as to tell.
+std::string at_percent(const fs::path& folder) {
+  const auto status = nlohmann::json::parse(std::ifstream(folder / "status.json"), nullptr, false);
+  const double budget = status.is_object() ? status.value("token_budget", 0.0) : 0;
+  if (budget <= 0) return "";
+  char text[64];
+  std::snprintf(text, sizeof text, " at %.0f %% of the tokens",
+                100 * status.value("tokens", 0.0) / budget);
+  return text;
+}
+
+std::string last_words(const nlohmann::json& summary, const config::RunConfig& config) {
+  const std::string outcome = summary.value("outcome", "");
+  if (outcome == "complete") {
+    std::string text = "complete: " + summary.at("tokens").dump() + " tokens";
+    const auto& loss = summary.at("final_val_loss");
+    char digits[32];
+    if (!loss.is_number()) return text;
+    std::snprintf(digits, sizeof digits, "%.4f", loss.get<double>());
+    return text + ", validation loss " + digits;
+  }
+  const std::string how =
+      outcome == "stopped" ? "stopped" : "ended (" + summary.value("reason", "?") + ")";
+  const std::string text = how + at_percent(config.out);
+  if (!config::has_syncer(config)) return text;  // these methods cannot go on
+  return text + "; go on with: archipelago launch -- --out " + shell_word(config.out) + " --resume";
+}
 
 bool has_checkpoint_since(fs::file_time_type time, const fs::path& folder) {
   return std::ranges::any_of(checkpoint::list_global(folder / "checkpoints"),
@@ -205,7 +234,7 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   fs::remove_all(fs::temp_directory_path() / ("ompi." + std::to_string(job.pid())), error);
   if (const auto said = summary.read()) {
     return {said->at("exit_code").get<int>(),
-            stop.made() || said->value("outcome", "") == "stopped"};
+            stop.made() || said->value("outcome", "") == "stopped", said};
   }
   if (end.interrupted) return {static_cast<int>(ExitCode::try_again), true};
   return {code_without_summary(end.code, folder), stop.made()};
@@ -288,6 +317,7 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, 
   }
   // Ranks that were killed on other hosts have left their files there.
   if (hosts.size() > 1) run_on_each(hosts, {"rm", "-rf", Scratch::name().string()}, asked);
+  if (end.summary) log_info(last_words(*end.summary, config));
   return end.code;
 }
 

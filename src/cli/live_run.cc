@@ -32,7 +32,7 @@ nlohmann::json LiveRun::status() const {
     throw Error(ExitCode::bad_data, file.string() + " is no run's status");
   }
   const std::string state = status["state"].get<std::string>();
-  if (state == "done" || state == "failed" || state == "stopping") {
+  if (state == "done" || state == "failed" || state == "stopping" || state == "stopped") {
     throw Error(ExitCode::try_again, "the run in " + folder_.string() + " is over (" + state +
                                          "); start it again with --resume");
   }

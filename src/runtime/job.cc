@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/names.h"
@@ -81,6 +83,19 @@ void write_first_status(const Job& job) {
   write_file(job.folder.status(), status.dump() + '\n', Durability::unflushed);
 }
 
+// The number of learners is an option: `scale` changes it for the running job alone.
+void tell_of_scaling(const Job& job) {
+  std::error_code error;
+  if (!std::filesystem::exists(job.folder.status(), error)) return;
+  const auto status = nlohmann::json::parse(read_file(job.folder.status()), nullptr, false);
+  const int learners = job.setup->config.sync.learners;
+  if (!status.is_object() || !status.contains("learners_wanted")) return;
+  const auto& before = status["learners_wanted"];
+  if (before == learners) return;
+  log_info("the run had " + before.dump() + " learners when it ended and goes on with " +
+           std::to_string(learners) + " (sync.learners); `archipelago scale` changes it again");
+}
+
 }  // namespace
 
 std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
@@ -109,6 +124,8 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
   // The first thing that changes what an earlier start left.
   return together([&] {
     if (rank == Layout::kSyncer) {
+      tell_of_scaling(job);
+      std::filesystem::remove(job.folder.summary());
       write_file(job.folder.config(), config::write_ini(job.setup->config), Durability::flushed);
       write_first_status(job);
     }

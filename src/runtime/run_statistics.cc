@@ -1,6 +1,7 @@
 #include "runtime/run_statistics.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace archipelago::runtime {
 
@@ -45,6 +46,17 @@ double RunStatistics::goodput(std::int64_t tokens, double now,
 double RunStatistics::blocked_fraction(const std::vector<link::Report>& living) const {
   const Sums sums = with(living);
   return sums.busy_seconds > 0 ? sums.blocked_seconds / sums.busy_seconds : 0;
+}
+
+double mean_loss(const std::vector<link::Report>& living) {
+  double sum = 0;
+  int count = 0;
+  for (const auto& report : living) {
+    if (report.step_seconds <= 0) continue;
+    sum += report.loss;
+    ++count;
+  }
+  return count > 0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace archipelago::runtime

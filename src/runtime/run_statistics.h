@@ -62,4 +62,8 @@ class RunStatistics {
   double largest_memory_ratio_ = 0;
 };
 
+// Mean of the losses, nats a token, that those who have made a step in this life reported last; NaN
+// where nobody has.
+double mean_loss(const std::vector<link::Report>& living);
+
 }  // namespace archipelago::runtime

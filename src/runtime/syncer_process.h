@@ -177,7 +177,8 @@ class SyncerProcess {
   void dismiss_islands();
 
   // What is told of the run (syncer_report.cc).
-  void write_status(const std::string& state);
+  enum class Processes { there, gone };
+  void write_status(const std::string& state, Processes processes = Processes::there);
   void log_progress();
   std::string state_name() const;
 

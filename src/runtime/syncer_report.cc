@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -27,13 +28,8 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
   if (!saved) log_error("the last global checkpoint could not be written");
 
   std::vector<link::Report> living;
-  double loss = 0;
-  int losses = 0;
   for (const auto& book : islands_) {
-    if (book.learner < 0) continue;
-    living.push_back(book.report);
-    loss += book.report.loss;
-    ++losses;
+    if (book.learner >= 0) living.push_back(book.report);
   }
   const std::int64_t tokens = machine_.total_tokens();
   const double joules = statistics_.joules(living);
@@ -46,7 +42,7 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
       {"rejoins", machine_.rejoins()},
       {"rejoin_s", rejoin_seconds_},
       {"rounds", machine_.rounds()},
-      {"final_train_loss", losses > 0 ? nlohmann::json(loss / losses) : nlohmann::json()},
+      {"final_train_loss", mean_loss(living)},
       {"final_val_loss", validation.loss},
       {"blocked_fraction", statistics_.blocked_fraction(living)},
       {"energy_j", or_not_available(joules)},
@@ -65,7 +61,7 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
       {"reason", finish_->reason},
       {"exit_code", exit_code}};
   if (validation.accuracy) summary["final_val_accuracy"] = *validation.accuracy;
-  write_status(failure_ ? "failed" : "done");
+  write_status(failure_ ? "failed" : complete ? "done" : "stopped", Processes::gone);
   record_.write_summary(summary);
   dismiss_islands();
   return exit_code;
@@ -103,7 +99,13 @@ std::string SyncerProcess::state_name() const {
   return statistics_.started() ? "training" : "starting";
 }
 
-void SyncerProcess::write_status(const std::string& state) {
+void SyncerProcess::write_status(const std::string& state, Processes processes) {
+  const auto pids_of = [processes](const IslandBook& book) {
+    auto pids = nlohmann::json::array();
+    if (processes == Processes::gone) return pids;
+    for (const auto& member : book.members) pids.push_back(member.pid);
+    return pids;
+  };
   nlohmann::json learners = nlohmann::json::array();
   const auto& views = machine_.learners();
   for (std::size_t id = 0; id < views.size(); ++id) {
@@ -120,21 +122,18 @@ void SyncerProcess::write_status(const std::string& state) {
     if (has_island) {
       const IslandBook& book = islands_.at(static_cast<std::size_t>(view.island));
       entry["host"] = book.members.front().host;
-      for (const auto& member : book.members) entry["pids"].push_back(member.pid);
+      entry["pids"] = pids_of(book);
+      if (processes == Processes::gone) entry["state"] = "ended";
       if (book.report.accuracy >= 0) entry["accuracy"] = book.report.accuracy;
     }
     learners.push_back(std::move(entry));
   }
   for (const auto& book : islands_) {
     if (book.lost || book.learner >= 0) continue;
-    nlohmann::json entry = {{"id", nullptr},
-                            {"incarnation", nullptr},
-                            {"step", 0},
-                            {"tokens", 0},
-                            {"state", "spare"},
-                            {"host", book.members.front().host},
-                            {"pids", nlohmann::json::array()}};
-    for (const auto& member : book.members) entry["pids"].push_back(member.pid);
+    nlohmann::json entry = {
+        {"id", nullptr},        {"incarnation", nullptr}, {"step", 0},
+        {"tokens", 0},          {"state", "spare"},       {"host", book.members.front().host},
+        {"pids", pids_of(book)}};
     learners.push_back(std::move(entry));
   }
   nlohmann::json status = {
@@ -161,22 +160,23 @@ void SyncerProcess::log_progress() {
   const double rate = static_cast<double>(trained) / (now - progress_time_);
   progress_tokens_ = tokens;
   progress_time_ = now;
-  int alive = 0;
-  double loss = 0;
+  std::vector<link::Report> active;
   for (const auto& view : machine_.learners()) {
     if (view.state != sync::LearnerState::active) continue;
-    ++alive;
-    loss += view.loss;
+    active.push_back(islands_.at(static_cast<std::size_t>(view.island)).report);
   }
+  const double loss = mean_loss(active);
+  char loss_text[32] = "not known yet";
+  if (!std::isnan(loss)) std::snprintf(loss_text, sizeof loss_text, "%.4f", loss);
   const auto budget = setup_.token_budget();
   char line[256];
   std::snprintf(
       line, sizeof line,
-      "%5.1f %% of tokens, %.0f tokens/s, loss %.4f, learners %d of %d, round %lld, "
+      "%5.1f %% of tokens, %.0f tokens/s, loss %s, learners %zu of %d, round %lld, "
       "lost %d, rejoined %d",
       100.0 * static_cast<double>(tokens) / static_cast<double>(std::max<std::int64_t>(budget, 1)),
-      rate, alive > 0 ? loss / alive : 0.0, alive, machine_.wanted(),
-      static_cast<long long>(machine_.rounds()), machine_.losses(), machine_.rejoins());
+      rate, loss_text, active.size(), machine_.wanted(), static_cast<long long>(machine_.rounds()),
+      machine_.losses(), machine_.rejoins());
   log_info(line);
 }
 

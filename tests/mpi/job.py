@@ -133,8 +133,7 @@ class Job:
                            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **test.environment())
         self.log_path = test.folder / f"job{len(test.jobs)}.log"
         self.log_file = open(self.log_path, "w")
-        before = self.out / "summary.json"
-        self.old_summary = before.stat().st_ino if before.exists() else None
+        self.old_summary = self.identity_of_summary()
         self.process = subprocess.Popen(
             ["timeout", "-k", "5", str(JOB_SECONDS), *command], stdin=subprocess.DEVNULL,
             stdout=self.log_file, stderr=subprocess.STDOUT, env=environment)
@@ -160,10 +159,16 @@ class Job:
         return read_json(self.out / "status.json") or {"state": None, "learners": []}
 
     def summary(self):
-        path = self.out / "summary.json"
-        if not path.exists() or path.stat().st_ino == self.old_summary:
+        if self.identity_of_summary() in (None, self.old_summary):
             return None
-        return read_json(path)
+        return read_json(self.out / "summary.json")
+
+    def identity_of_summary(self):
+        try:
+            stat = (self.out / "summary.json").stat()
+        except FileNotFoundError:
+            return None
+        return stat.st_ino, stat.st_mtime_ns
 
     def events(self):
         return read_lines(self.out / "events.jsonl")
@@ -186,9 +191,9 @@ class Job:
         return [entry for entry in self.status()["learners"] if entry["id"] is None]
 
     def is_active(self, number, incarnation=0):
-        """Whether the learner trains, in this life or a later one."""
+        """Whether the learner trains, or did to the end, in this life or a later one."""
         entry = self.learner(number)
-        return bool(entry) and entry["state"] == "active" and entry["incarnation"] >= incarnation
+        return bool(entry) and entry["state"] in ("active", "ended") and entry["incarnation"] >= incarnation
 
     def all_active(self, incarnation=0):
         return all(self.is_active(i, incarnation) for i in range(self.option("sync.learners")))

@@ -129,6 +129,7 @@ class Scaling(MpiTest):
         goal = summary["tokens"] // (2 * BATCH_TOKENS) + 100
         again = self.resume(run, train__steps=goal)
         again.finish(DONE)
+        self.assertIn("had 3 learners when it ended and goes on with 2", again.log())
         later = again.events()[len(tape):]
         restored = later[0]["restored"]
         fragments = run.option("sync.fragments")

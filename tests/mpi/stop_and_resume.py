@@ -53,7 +53,9 @@ class StopAndResume(MpiTest):
         summary = run.finish(TRY_AGAIN)
         self.assertEqual((summary["outcome"], summary["reason"]), ("stopped", "the file stop"))
         self.assertFalse((run.out / "stop").exists())
-        self.assertEqual(run.status()["state"], "done")
+        self.assertEqual(run.status()["state"], "stopped")
+        self.assertEqual([entry["pids"] for entry in run.status()["learners"]],
+                         [[]] * run.option("sync.learners"))
 
         # Not by accident over what is there.
         files = self.contents(run.out)
@@ -95,6 +97,8 @@ class StopAndResume(MpiTest):
         run.kill(run.status()["syncer"]["pid"])
         self.assertEqual(run.wait(), DONE)
         self.assertEqual(run.finish(DONE)["outcome"], "complete")
+        self.assertRegex(run.log().splitlines()[-1],
+                         rf"complete: {run.summary()['tokens']} tokens, validation loss \d\.\d{{4}}\Z")
         starts = sum("settings" in entry for entry in run.events())
         self.assertEqual(starts, 2)
         self.assert_tokens_counted_once(run)
@@ -109,6 +113,8 @@ class StopAndResume(MpiTest):
         run = self.start(launch=True, train__steps=ENDLESS)
         run.kill(self.launcher(run), signal.SIGTERM)
         self.assertEqual(run.finish(TRY_AGAIN)["reason"], "the file stop")
+        self.assertRegex(run.log().splitlines()[-1], r"stopped at \d+ % of the tokens; go on with: "
+                         rf"archipelago launch -- --out {run.out} --resume\Z")
 
     def test_repeated_signals_do_not_stop_the_next_start(self):
         run = self.start(launch=True, train__steps=ENDLESS)

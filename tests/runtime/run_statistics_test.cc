@@ -70,6 +70,17 @@ TEST(RunStatisticsTest, GoodputComparesWithLearnersThatNeverBreakOff) {
   EXPECT_DOUBLE_EQ(statistics.goodput(50 * kBatchTokens, 1020, {living}), 50.0 / 60);
 }
 
+TEST(RunStatisticsTest, MeanLossIsOfThoseThatHaveMadeAStep) {
+  link::Report one = report(0, 0.1);
+  one.loss = 4;
+  link::Report other = report(1, 0.2);
+  other.loss = 3;
+  const link::Report joined = report(2, 0);
+  EXPECT_DOUBLE_EQ(mean_loss({one, joined, other}), 3.5);
+  EXPECT_TRUE(std::isnan(mean_loss({joined})));
+  EXPECT_TRUE(std::isnan(mean_loss({})));
+}
+
 TEST(RunStatisticsTest, LargestResidentMemoryStays) {
   RunStatistics statistics(kBatchTokens, 2);
   for (const std::int64_t bytes : {10, 30, 20}) {
