@@ -166,7 +166,7 @@ class Job:
     def identity_of_summary(self):
         try:
             stat = (self.out / "summary.json").stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         return stat.st_ino, stat.st_mtime_ns
 
