@@ -100,6 +100,7 @@ def main():
     parser.add_argument("--hosts", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--patience", type=float, default=120)
+    parser.add_argument("--out", help="a folder that keeps the runs")
     arguments, options = parser.parse_known_args()
     arguments.program = pathlib.Path(arguments.program).resolve()
     hosts = network.Hosts(arguments.hosts) if arguments.hosts else None
@@ -108,7 +109,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         seed = arguments.seed
         while total[1] < arguments.cycles and total[3] == 0:
-            out = pathlib.Path(folder) / f"run-{seed}"
+            out = pathlib.Path(arguments.out or folder) / f"run-{seed}"
             total = [a + b for a, b in zip(total, job(arguments, options, hosts, seed, out))]
             seconds += [kill["merged_after"] for kill in run_folder.kills(read_events(out))
                         if kill["merged_after"] is not None]
