@@ -1,12 +1,18 @@
 #include "runtime/fragment_sender.h"
 
+#include <algorithm>
+
 namespace archipelago::runtime {
 namespace {
 
 // Enough to keep a link busy, few enough that a slow one never holds more than this in memory.
 constexpr int kInFlight = 2;
+constexpr double kMendSeconds = 2;
+constexpr double kMendSteps = 4;
 
 }  // namespace
+
+double mend_pause(double step_seconds) { return std::max(kMendSeconds, kMendSteps * step_seconds); }
 
 FragmentSender::FragmentSender(link::SyncerEnd& link, GlobalState& state, int fragments)
     : link_(link), state_(state), fragments_(fragments) {}
@@ -25,6 +31,14 @@ void FragmentSender::mark(int peer, int fragment) {
 void FragmentSender::mark_all(int peer) {
   for (int fragment = 0; fragment < fragments_; ++fragment) {
     if (state_.holds(fragment)) mark(peer, fragment);
+  }
+}
+
+void FragmentSender::mark_older(int peer, std::span<const std::int32_t> reported,
+                                std::span<const std::int32_t> versions) {
+  for (std::size_t p = 0; p < versions.size(); ++p) {
+    const int fragment = static_cast<int>(p);
+    if (state_.holds(fragment) && reported[p] < versions[p]) mark(peer, fragment);
   }
 }
 

@@ -1,12 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "link/link.h"
 #include "runtime/global_state.h"
 
 namespace archipelago::runtime {
+
+// Seconds after which what a learner was sent and does not report counts as lost on its way; also a
+// few of the learner's steps, since it takes in what has arrived between two of them.
+double mend_pause(double step_seconds);
 
 // Brings each learner up to the newest version of every fragment that is held, without a queue that
 // grows: for each peer it only remembers which fragments are out of date there, and sends the
@@ -20,6 +25,10 @@ class FragmentSender {
   // The peer lacks this fragment, or all that are held, or needs none any more.
   void mark(int peer, int fragment);
   void mark_all(int peer);
+  // It lacks what is held and of which it has, by its report, less than `versions` of every
+  // fragment.
+  void mark_older(int peer, std::span<const std::int32_t> reported,
+                  std::span<const std::int32_t> versions);
   void clear(int peer) { begin_life(peer, -1, -1); }
 
   // What is sent from now on is meant for this life; it lacks nothing yet.

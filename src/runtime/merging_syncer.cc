@@ -14,9 +14,6 @@ namespace {
 constexpr double kPollSeconds = 0.0005;
 constexpr std::int64_t kReadElements = 2 << 20;  // of fragments a turn
 constexpr double kBeatSeconds = 0.2;
-// As the first syncer mends what it sends itself (syncer_chaos.cc).
-constexpr double kMendSeconds = 2;
-constexpr double kMendSteps = 4;
 
 }  // namespace
 
@@ -170,12 +167,8 @@ void MergingSyncer::mend(const sync::Report& report) {
   Peer& peer = peers_[static_cast<std::size_t>(*number)];
   const double now = now_seconds();
   if (now < peer.next_mend || link_.data_in_flight(*number) > 0) return;
-  peer.next_mend = now + std::max(kMendSeconds, kMendSteps * report.step_seconds);
-  const auto before = std::exchange(peer.sent, state_.versions());
-  for (std::size_t p = 0; p < before.size(); ++p) {
-    const int fragment = static_cast<int>(p);
-    if (state_.holds(fragment) && report.held[p] < before[p]) sender_.mark(*number, fragment);
-  }
+  peer.next_mend = now + mend_pause(report.step_seconds);
+  sender_.mark_older(*number, report.held, std::exchange(peer.sent, state_.versions()));
 }
 
 // No merge is under way: the first syncer asks between two rounds.

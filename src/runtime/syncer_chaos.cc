@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/file.h"
@@ -7,14 +6,6 @@
 #include "runtime/syncer_process.h"
 
 namespace archipelago::runtime {
-namespace {
-
-// What a report lacks for so long has been lost on its way; in seconds and in the learner's steps,
-// since it takes in what has arrived between two of them.
-constexpr double kMendSeconds = 2;
-constexpr double kMendSteps = 4;
-
-}  // namespace
 
 void SyncerProcess::inflict_chaos() {
   if (!statistics_.started() || finish_) return;
@@ -70,7 +61,7 @@ void SyncerProcess::mend(int peer, const link::Report& report) {
   IslandBook& book = islands_[static_cast<std::size_t>(peer)];
   const double now = now_seconds();
   if (now < book.next_mend || link_.data_in_flight(peer) > 0) return;
-  book.next_mend = now + std::max(kMendSeconds, kMendSteps * report.step_seconds);
+  book.next_mend = now + mend_pause(report.step_seconds);
   const auto before = std::exchange(book.sent, {book.order.number, state_.versions(), paused_});
   if (report.orders < before.orders) {
     link_.send(peer, book.order.header);
@@ -79,12 +70,7 @@ void SyncerProcess::mend(int peer, const link::Report& report) {
   } else if (report.orders == book.order.number && book.learner >= 0 &&
              before.orders == book.order.number) {
     if (book.order.lease && report.lease < before.lease) send_lease(peer);
-    for (std::size_t p = 0; p < before.versions.size(); ++p) {
-      const int fragment = static_cast<int>(p);
-      if (state_.holds(fragment) && report.held[p] < before.versions[p]) {
-        sender_.mark(peer, fragment);
-      }
-    }
+    sender_.mark_older(peer, report.held, before.versions);
     if (before.paused && report.phase == link::Phase::playing) send_pause(peer);
   }
   book.sent.lease = book.order.lease ? book.order.lease->header.round : 0;

@@ -90,9 +90,7 @@ void SyncerProcess::reconcile(int peer, const link::Report& report) {
     if (book.learner >= 0) sender_.mark_all(peer);
   } else if (book.learner >= 0) {
     if (book.order.lease && report.lease < book.order.lease->header.round) send_lease(peer);
-    for (int p = 0; p < setup_.fragment_count(); ++p) {
-      if (report.held[static_cast<std::size_t>(p)] < state_.version(p)) sender_.mark(peer, p);
-    }
+    sender_.mark_older(peer, report.held, state_.versions());
   }
   if (paused_ && book.learner >= 0) act(sync::Pause{});
 }

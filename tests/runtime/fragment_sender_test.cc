@@ -5,22 +5,12 @@
 #include <algorithm>
 
 #include "tests/runtime/fake_link.h"
+#include "tests/runtime/tiny_setup.h"
 
 namespace archipelago::runtime {
 namespace {
 
 constexpr int kFragments = 4;
-
-runtime::Setup tiny_setup() {
-  config::RunConfig config;
-  config.model.layers = 1;
-  config.model.width = 8;
-  config.model.heads = 2;
-  config.model.context = 4;
-  config.model.vocabulary = 16;
-  config.sync.fragments = kFragments;
-  return make_setup(config);
-}
 
 class FragmentSenderTest : public testing::Test {
  protected:
@@ -54,7 +44,7 @@ class FragmentSenderTest : public testing::Test {
     return fragments;
   }
 
-  runtime::Setup setup_ = tiny_setup();
+  runtime::Setup setup_ = tiny_setup(kFragments);
   GlobalState state_{setup_};
   FakeSyncerEnd link_{2};
   FragmentSender sender_{link_, state_, kFragments};
@@ -86,6 +76,14 @@ TEST_F(FragmentSenderTest, AJoinerGetsEachFragmentOnce) {
   auto fragments = fragments_of(1);
   std::sort(fragments.begin(), fragments.end());
   EXPECT_EQ(fragments, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST_F(FragmentSenderTest, WhatAPeerReportsOlderIsSentAgain) {
+  sender_.mark_older(1, std::vector<std::int32_t>{0, -1, 3, 1},
+                     std::vector<std::int32_t>{1, 0, 3, 0});
+  drain();
+  EXPECT_TRUE(fragments_of(0).empty());
+  EXPECT_EQ(fragments_of(1), (std::vector<int>{0, 1}));
 }
 
 TEST_F(FragmentSenderTest, ASlowPeerHoldsAtMostTwoInFlightAndHindersNobody) {

@@ -12,22 +12,15 @@
 #include "runtime/other_syncers.h"
 #include "runtime/tape_follower.h"
 #include "tests/runtime/fake_link.h"
+#include "tests/runtime/tiny_setup.h"
 
 namespace archipelago::runtime {
 namespace {
 
 constexpr int kFragments = 5;
 
-runtime::Setup tiny_setup(int syncers) {
-  config::RunConfig config;
-  config.model.layers = 1;
-  config.model.width = 8;
-  config.model.heads = 2;
-  config.model.context = 4;
-  config.model.vocabulary = 16;
-  config.sync.fragments = kFragments;
-  config.sync.syncers = syncers;
-  runtime::Setup setup = make_setup(config);
+Setup shared_setup(int syncers) {
+  Setup setup = tiny_setup(kFragments, syncers);
   setup.data.groups.at(0).windows = 1000;
   return setup;
 }
@@ -43,7 +36,7 @@ TEST(Share, EachFragmentHasOneSyncer) {
 }
 
 TEST(Share, MailboxesAreOfItsOwnLargestFragment) {
-  const runtime::Setup setup = tiny_setup(2);
+  const runtime::Setup setup = shared_setup(2);
   std::int64_t largest[2] = {0, 0};
   for (int p = 0; p < kFragments; ++p) {
     largest[p % 2] = std::max(largest[p % 2], setup.fragments[static_cast<std::size_t>(p)].size);
@@ -57,9 +50,9 @@ TEST(Share, MailboxesAreOfItsOwnLargestFragment) {
 }
 
 TEST(Share, ThereAreNotMoreSyncersThanFragments) {
-  EXPECT_EQ(tiny_setup(kFragments).fragment_count(), kFragments);
+  EXPECT_EQ(shared_setup(kFragments).fragment_count(), kFragments);
   try {
-    tiny_setup(kFragments + 1);
+    shared_setup(kFragments + 1);
     FAIL() << "not refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::configuration);
@@ -77,7 +70,7 @@ void merge_twice(GlobalState& state, int fragment) {
 }
 
 TEST(GlobalStateShare, PartsPutTogetherAreTheWholeOfOneSyncer) {
-  const runtime::Setup setup = tiny_setup(2);
+  const runtime::Setup setup = shared_setup(2);
   GlobalState one(setup);
   GlobalState first(setup, {0, 2});
   GlobalState second(setup, {1, 2});
@@ -131,7 +124,7 @@ TEST(GlobalStateShare, PartsPutTogetherAreTheWholeOfOneSyncer) {
 }
 
 TEST(FragmentSenderShare, AJoinerGetsWhatTheSyncerHoldsMarkedWithItsLife) {
-  const runtime::Setup setup = tiny_setup(2);
+  const runtime::Setup setup = shared_setup(2);
   GlobalState state(setup, {1, 2});
   FakeSyncerEnd link{1};
   FragmentSender sender{link, state, kFragments};
@@ -174,7 +167,7 @@ class TapeFollowerTest : public testing::Test {
     return chain_.seal(sync::encode_entry(0, event, actions));
   }
 
-  runtime::Setup setup_ = tiny_setup(2);
+  runtime::Setup setup_ = shared_setup(2);
   sync::Machine machine_{machine_settings(setup_)};
   sync::TapeChain chain_;
   TapeFollower follower_{setup_, std::nullopt};
