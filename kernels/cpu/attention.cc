@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/reduction.h"
 #include "kernels/cpu/small_gemm.h"
 #include "kernels/cpu/transpose.h"
 #include "kernels/cpu/vector.h"
@@ -99,18 +100,19 @@ void online_softmax(float* scores, Rows out, QueryState& state, float scale, boo
     float largest = state.largest[i];
 #pragma omp simd reduction(max : largest)
     for (std::int64_t j = 0; j < whole; ++j) largest = row[j] > largest ? row[j] : largest;
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t j = 0; j < whole; ++j) {
-      row[j] = exponential(scale * (row[j] - largest));
-      sum += row[j];
+    Vector totals{};
+    for (std::int64_t j = 0; j < whole; j += kLanes) {
+      const Vector power = exponential<Vector>(scale * (load(row + j) - largest));
+      store(row + j, power);
+      totals += power;
     }
+    const float total = sum_lanes(totals);
     std::fill(row + seen, row + width, 0.0F);
     if (first_key == 0) {
-      state.sum[i] = sum;
+      state.sum[i] = total;
     } else {
       const float shrink = exponential(scale * (state.largest[i] - largest));
-      state.sum[i] = state.sum[i] * shrink + sum;
+      state.sum[i] = state.sum[i] * shrink + total;
       float* out_row = out.data + i * out.stride;
 #pragma omp simd
       for (std::int64_t d = 0; d < padded_D; ++d) out_row[d] *= shrink;
@@ -180,10 +182,10 @@ void softmax_backward(float* scores, float* d_scores, const float* log_sum, cons
     const std::int64_t seen = visible(causal, queries.begin + i, first_key, width);
     const float log_total = log_sum[queries.begin + i];
     const float shift = delta[queries.begin + i];
-#pragma omp simd
-    for (std::int64_t j = 0; j < padded(seen); ++j) {
-      p[j] = exponential(scale * p[j] - log_total);
-      d[j] = scale * p[j] * (d[j] - shift);
+    for (std::int64_t j = 0; j < padded(seen); j += kLanes) {
+      const Vector probability = exponential<Vector>(scale * load(p + j) - log_total);
+      store(p + j, probability);
+      store(d + j, scale * probability * (load(d + j) - shift));
     }
     std::fill(p + seen, p + width, 0.0F);
     std::fill(d + seen, d + width, 0.0F);
@@ -212,10 +214,7 @@ struct BackwardScratch {
 void find_delta(float* delta, const float* d_out, const float* out, std::int64_t C,
                 const HeadShape& shape) {
   for (std::int64_t t = 0; t < shape.T; ++t) {
-    float dot = 0;
-#pragma omp simd reduction(+ : dot)
-    for (std::int64_t d = 0; d < shape.D; ++d) dot += d_out[t * C + d] * out[t * C + d];
-    delta[t] = dot;
+    delta[t] = dot(d_out + t * C, out + t * C, shape.D);
   }
 }
 

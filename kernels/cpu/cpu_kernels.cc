@@ -1,16 +1,34 @@
 #include "kernels/cpu/cpu_kernels.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
 namespace archipelago::kernels {
+namespace {
 
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+// The kernels walk through far more memory than small pages' translations are cached for. Advice
+// that the system doesn't take costs nothing.
 float* CpuKernels::allocate(std::int64_t count) {
-  const std::size_t bytes = (static_cast<std::size_t>(count) * sizeof(float) + 63) / 64 * 64;
-  void* memory = std::aligned_alloc(64, std::max<std::size_t>(bytes, 64));
+  const std::size_t bytes = rounded_up(
+      std::max<std::size_t>(static_cast<std::size_t>(count) * sizeof(float), 1), kCacheLine);
+  const bool huge = bytes >= kHugePage;
+  void* memory = huge ? std::aligned_alloc(kHugePage, rounded_up(bytes, kHugePage))
+                      : std::aligned_alloc(kCacheLine, bytes);
   if (memory == nullptr) throw std::bad_alloc();
+  if (huge) madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   std::memset(memory, 0, bytes);
   return static_cast<float*>(memory);
 }

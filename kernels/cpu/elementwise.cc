@@ -5,9 +5,27 @@
 
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/reduction.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace archipelago::kernels {
+namespace {
+
+double squares(const float* x, std::int64_t count) {
+  using DoubleVector = double __attribute__((vector_size(kLanes * sizeof(double))));
+  DoubleVector sums{};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const auto values = __builtin_convertvector(load(x + i), DoubleVector);
+    sums += values * values;
+  }
+  double total = 0;
+  for (std::int64_t lane = 0; lane < kLanes; ++lane) total += sums[lane];
+  for (; i < count; ++i) total += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return total;
+}
+
+}  // namespace
 
 void CpuKernels::embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,
                                    const float* position_table, std::int64_t B, std::int64_t T,
@@ -56,22 +74,18 @@ void CpuKernels::cross_entropy(float* losses, float* logits, const std::int32_t*
 #pragma omp simd reduction(max : largest)
       for (std::int64_t v = 0; v < V; ++v) largest = row[v] > largest ? row[v] : largest;
       const float target_logit = row[target] - largest;
-      float sum = 0;
-      if (gradient_scale == 0) {
-#pragma omp simd reduction(+ : sum)
-        for (std::int64_t v = 0; v < V; ++v) sum += exponential(row[v] - largest);
-      } else {
-#pragma omp simd reduction(+ : sum)
-        for (std::int64_t v = 0; v < V; ++v) {
-          row[v] = exponential(row[v] - largest);
-          sum += row[v];
-        }
-        const float scale = gradient_scale / sum;
+      const float total = sum(V, [&]<class Float>(std::int64_t v) {
+        const Float power = exponential<Float>(load<Float>(row + v) - largest);
+        if (gradient_scale != 0) store(row + v, power);
+        return power;
+      });
+      if (gradient_scale != 0) {
+        const float scale = gradient_scale / total;
 #pragma omp simd
         for (std::int64_t v = 0; v < V; ++v) row[v] *= scale;
         row[target] -= gradient_scale;
       }
-      losses[r] = std::log(sum) - target_logit;
+      losses[r] = std::log(total) - target_logit;
     }
   });
 }
@@ -79,11 +93,7 @@ void CpuKernels::cross_entropy(float* losses, float* logits, const std::int32_t*
 double CpuKernels::sum_of_squares(const float* x, std::int64_t count) {
   reserve_scratch(2);
   parallel_ranges(threads_, count, 16, [&](int thread, Range range) {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = range.begin; i < range.end; ++i) {
-      sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-    }
+    const double sum = squares(x + range.begin, range.size());
     std::memcpy(scratch_[thread].data(), &sum, sizeof sum);
   });
   double total = 0;

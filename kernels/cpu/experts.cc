@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/reduction.h"
 
 namespace archipelago::kernels {
 namespace {
@@ -131,10 +132,7 @@ void CpuKernels::combine_backward(float* d_gates, const float* d_out, const floa
     for (std::int64_t i = range.begin; i < range.end; ++i) {
       const float* d = d_out + i / K * C;
       const float* from = y + places[i] * C;
-      float dot = 0;
-#pragma omp simd reduction(+ : dot)
-      for (std::int64_t c = 0; c < C; ++c) dot += d[c] * from[c];
-      d_gates[i] = dot;
+      d_gates[i] = dot(d, from, C);
     }
   });
 }

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/reduction.h"
 
 namespace archipelago::kernels {
 namespace {
@@ -23,15 +24,13 @@ void CpuKernels::layer_norm_forward(float* y, float* mean, float* rstd, const fl
   parallel_ranges(threads_, R, 1, [&](int, Range rows) {
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
       const float* in = x + r * C;
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (std::int64_t c = 0; c < C; ++c) sum += in[c];
-      const float row_mean = sum / static_cast<float>(C);
-      float squares = 0;
-#pragma omp simd reduction(+ : squares)
-      for (std::int64_t c = 0; c < C; ++c) {
-        squares += (in[c] - row_mean) * (in[c] - row_mean);
-      }
+      const float row_mean =
+          sum(C, [&]<class Float>(std::int64_t c) { return load<Float>(in + c); }) /
+          static_cast<float>(C);
+      const float squares = sum(C, [&]<class Float>(std::int64_t c) {
+        const Float centered = load<Float>(in + c) - row_mean;
+        return centered * centered;
+      });
       const float row_rstd = 1.0F / std::sqrt(squares / static_cast<float>(C) + kEpsilon);
       normalize_row(y + r * C, in, row_mean, row_rstd, weight, bias, C);
       mean[r] = row_mean;
@@ -64,22 +63,17 @@ void CpuKernels::layer_norm_backward(float* d_x, float* d_weight, float* d_bias,
       float* d_in = d_x + r * C;
       const float m = mean[r];
       const float s = rstd[r];
-      float sum = 0;
-      float dot = 0;
-#pragma omp simd reduction(+ : sum, dot)
-      for (std::int64_t c = 0; c < C; ++c) {
-        const float normal = (in[c] - m) * s;
-        const float d_normal = d_out[c] * weight[c];
-        sum += d_normal;
-        dot += d_normal * normal;
-        weight_sum[c] += d_out[c] * normal;
-        bias_sum[c] += d_out[c];
-      }
-      sum /= static_cast<float>(C);
-      dot /= static_cast<float>(C);
+      const float d_mean = dot(d_out, weight, C) / static_cast<float>(C);
+      const float d_rstd = sum(C, [&]<class Float>(std::int64_t c) {
+        return load<Float>(d_out + c) * load<Float>(weight + c) * (load<Float>(in + c) - m);
+      });
+      const float slope = d_rstd * s / static_cast<float>(C);
 #pragma omp simd
       for (std::int64_t c = 0; c < C; ++c) {
-        d_in[c] += s * (d_out[c] * weight[c] - sum - (in[c] - m) * s * dot);
+        const float normal = (in[c] - m) * s;
+        weight_sum[c] += d_out[c] * normal;
+        bias_sum[c] += d_out[c];
+        d_in[c] += s * (d_out[c] * weight[c] - d_mean - normal * slope);
       }
     }
   });

@@ -51,24 +51,27 @@ void CpuKernels::linear_gelu_forward(float* act, float* pre, const float* x, con
     for (std::int64_t r = first; r < first + rows; ++r) {
       float* in = pre + r * O;
       float* out = act + r * O;
-#pragma omp simd
-      for (std::int64_t o = 0; o < O; ++o) {
-        in[o] += bias[o];
-        out[o] = gelu(in[o]);
-      }
+      over_lanes(O, [&]<class Float>(std::int64_t o) {
+        const Float u = load<Float>(in + o) + load<Float>(bias + o);
+        store(in + o, u);
+        store(out + o, gelu(u));
+      });
     }
   });
 }
 
 void CpuKernels::gelu_backward(float* d_act, float* pre, std::int64_t count) {
   parallel_ranges(threads_, count, 16, [&](int, Range range) {
-#pragma omp simd
-    for (std::int64_t i = range.begin; i < range.end; ++i) {
-      const float u = pre[i];
-      const float s = gelu_gate(u);
-      pre[i] = u * s;
-      d_act[i] *= s + u * s * (1.0F - s) * gelu_gate_slope(u);
-    }
+    float* activations = pre + range.begin;
+    float* slopes = d_act + range.begin;
+    over_lanes(range.size(), [&]<class Float>(std::int64_t i) {
+      const Float u = load<Float>(activations + i);
+      const Float s = gelu_gate(u);
+      const Float act = u * s;
+      const Float d = load<Float>(slopes + i) * (s + act * (1.0F - s) * gelu_gate_slope(u));
+      store(activations + i, act);
+      store(slopes + i, d);
+    });
   });
 }
 

@@ -89,15 +89,32 @@ TEST_P(LinearTest, GeluBackwardRestoresTheOutputAndTurnsTheGradient) {
 }
 
 TEST_P(LinearTest, GeluHoldsFarFromZero) {
-  const std::vector<float> far = {-1e4F, -30.0F, -6.0F, 6.0F, 30.0F, 1e4F};
+  std::vector<float> far;
+  for (int i = 0; i < 4; ++i) far.insert(far.end(), {-1e4F, -30.0F, -6.0F, 6.0F, 30.0F, 1e4F});
   const auto pre = array_of(far);
   const auto d_act = array_of(std::vector<float>(far.size(), 1.0F));
-  kernels_->gelu_backward(d_act.data(), pre.data(), 6);
+  kernels_->gelu_backward(d_act.data(), pre.data(), std::ssize(far));
   const Array act = pre.now();
   const Array d_pre = d_act.now();
   for (std::size_t i = 0; i < far.size(); ++i) {
     EXPECT_NEAR(act[i], std::max(far[i], 0.0F), 1e-6 * std::abs(far[i]));
     EXPECT_NEAR(d_pre[i], far[i] > 0 ? 1 : 0, 1e-6);
+  }
+}
+
+TEST_P(LinearTest, GeluOfNotANumberIsNotANumber) {
+  for (const std::size_t where : {3, 17}) {
+    std::vector<float> values(18, 0.5F);
+    values[where] = std::numeric_limits<float>::quiet_NaN();
+    const auto pre = array_of(values);
+    const auto d_act = array_of(std::vector<float>(values.size(), 1.0F));
+    kernels_->gelu_backward(d_act.data(), pre.data(), std::ssize(values));
+    const Array act = pre.now();
+    const Array d_pre = d_act.now();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(std::isnan(act[i]), i == where);
+      EXPECT_EQ(std::isnan(d_pre[i]), i == where);
+    }
   }
 }
 
