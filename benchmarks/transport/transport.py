@@ -7,8 +7,9 @@
 For each path (shared memory, loopback TCP, as root also two hosts in network namespaces) a table of
 fragment sizes: GB/s of raw puts, GB/s of fragments (header, data, flag, read by the syncer's loop and
 acknowledged; their checksums are taken and checked where they are encoded and read, not on the way), and
-the latter as a share of the former; medians over turns that alternate within one job. On one host MPI puts windows into shared memory whatever else it uses; loopback TCP then carries only
-what comes down.
+the latter as a share of the former; medians over turns that alternate within one job. Raw puts go to the
+fragments' own memory. On one host MPI puts windows into shared memory whatever else it uses; loopback
+TCP then carries only what comes down.
 """
 
 import argparse

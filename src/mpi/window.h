@@ -29,6 +29,8 @@ class Window {
   Outcome put(std::span<const std::byte> bytes, int target, std::size_t offset,
               const std::string& doing);
 
+  MPI_Win get() const { return window_; }
+
   // Collective over the communicator it was made on.
   void close();
 
