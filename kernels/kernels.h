@@ -36,6 +36,10 @@ enum class Precision { f32, bf16 };
 // cache between the kernels that make and use them.
 constexpr std::int64_t kHostLogitsAtOnce = 1 << 20;
 
+// Rows (positions of sequences) that are worth taking through a model at a time on a processor:
+// enough for efficient products, few enough that a small model's activations stay in the cache.
+constexpr std::int64_t kHostRowsAtOnce = 1024;
+
 struct Device {
   enum class Kind { cpu, cuda };
   Kind kind = Kind::cpu;
@@ -91,6 +95,9 @@ class Kernels {
 
   // How many logits (rows * V) are worth making at a time.
   virtual std::int64_t logits_at_once() const = 0;
+
+  // How many rows are worth taking through a model at a time.
+  virtual std::int64_t rows_at_once() const = 0;
 
   // x[B*T, C] = token_table[V, C] at tokens[B*T] + position_table[T, C].
   virtual void embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,

@@ -20,6 +20,7 @@ class CpuKernels final : public Kernels {
   void clear(float* x, std::int64_t count) override;
   std::unique_ptr<Mover> make_mover() override { return make_host_mover(); }
   std::int64_t logits_at_once() const override { return kHostLogitsAtOnce; }
+  std::int64_t rows_at_once() const override { return kHostRowsAtOnce; }
   void embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,
                          const float* position_table, std::int64_t B, std::int64_t T,
                          std::int64_t C) override;

@@ -1,8 +1,8 @@
 #include "model/gpt.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
-#include <utility>
 
 #include "core/error.h"
 
@@ -18,6 +18,12 @@ std::int64_t counted(std::span<const std::int32_t> targets) {
   return std::ranges::count_if(targets, [](std::int32_t target) { return target >= 0; });
 }
 
+// Sequences that go through the model together: a mixture's balancing losses are those of all.
+std::int64_t slice_sequences(const config::Model& config, std::int64_t batch, std::int64_t rows) {
+  if (config.kind == "moe") return batch;
+  return std::clamp<std::int64_t>(rows / config.context, 1, batch);
+}
+
 }  // namespace
 
 GptPlan::GptPlan(const config::Model& config, ExpertExchange* exchange)
@@ -27,7 +33,10 @@ GptPlan::GptPlan(const config::Model& config, ExpertExchange* exchange)
 
 Gpt::Gpt(const config::Model& config, std::int64_t max_batch,
          std::shared_ptr<kernels::Kernels> kernels, ExpertExchange* exchange)
-    : Network(config, std::move(kernels), max_batch * config.context, exchange),
+    : Network(config, kernels,
+              slice_sequences(config, max_batch, kernels->rows_at_once()) * config.context,
+              exchange),
+      max_batch_(max_batch),
       head_rows_(head_rows(config.vocabulary, storage_.rows(), kernels_->logits_at_once())),
       logits_(*kernels_, head_rows_ * config.vocabulary),
       losses_(*kernels_, storage_.rows()),
@@ -35,21 +44,42 @@ Gpt::Gpt(const config::Model& config, std::int64_t max_batch,
       inputs_(*kernels_, storage_.rows()),
       targets_(*kernels_, storage_.rows()) {}
 
+template <class Body>
+void Gpt::for_slices(const Batch& batch, const Body& body) const {
+  const std::int64_t most = storage_.rows() / config_.context;
+  for (std::int64_t first = 0; first < batch.batch; first += most) {
+    const std::int64_t count = std::min(most, batch.batch - first);
+    const auto begin = static_cast<std::size_t>(first * config_.context);
+    const auto size = static_cast<std::size_t>(count * config_.context);
+    body(Batch{count, batch.inputs.subspan(begin, size), batch.targets.subspan(begin, size)});
+  }
+}
+
+// Gradients are final in the last slice only.
 float Gpt::forward_backward(const Batch& batch) {
+  static const GradientsReady kNobody;
   check(batch);
-  head(batch, forward(batch), true);
-  const float* d_embedded =
-      parts_.trunk.backward(*kernels_, storage_, batch.batch, gradients_ready());
-  kernels_->embedding_backward(storage_.gradient(parts_.token_table),
-                               storage_.gradient(parts_.position_table), inputs_.data(), d_embedded,
-                               batch.batch, config_.context, config_.width);
-  return mean_loss(batch);
+  const auto targets = std::max<std::int64_t>(counted(batch.targets), 1);
+  double sum = 0;
+  std::int64_t sequences = 0;
+  for_slices(batch, [&](const Batch& slice) {
+    sum += head(slice, forward(slice), 1.0F / static_cast<float>(targets));
+    sequences += slice.batch;
+    const float* d_embedded = parts_.trunk.backward(
+        *kernels_, storage_, slice.batch, sequences == batch.batch ? gradients_ready() : kNobody);
+    kernels_->embedding_backward(storage_.gradient(parts_.token_table),
+                                 storage_.gradient(parts_.position_table), inputs_.data(),
+                                 d_embedded, slice.batch, config_.context, config_.width);
+  });
+  return static_cast<float>(sum / static_cast<double>(targets));
 }
 
 float Gpt::loss(const Batch& batch) {
   check(batch);
-  head(batch, forward(batch), false);
-  return mean_loss(batch);
+  double sum = 0;
+  for_slices(batch, [&](const Batch& slice) { sum += head(slice, forward(slice), 0); });
+  return static_cast<float>(sum /
+                            static_cast<double>(std::max<std::int64_t>(counted(batch.targets), 1)));
 }
 
 void Gpt::next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) {
@@ -73,13 +103,13 @@ void Gpt::next_logits(std::span<const std::int32_t> tokens, std::span<float> log
 
 void Gpt::check(const Batch& batch) const {
   const auto wanted = static_cast<std::size_t>(rows(batch));
-  if (batch.batch < 1 || rows(batch) > storage_.rows() || batch.inputs.size() != wanted ||
+  if (batch.batch < 1 || batch.batch > max_batch_ || batch.inputs.size() != wanted ||
       batch.targets.size() != wanted) {
     throw Error(ExitCode::internal, "a batch of " + std::to_string(batch.batch) +
                                         " sequences with " + std::to_string(batch.inputs.size()) +
                                         " tokens does not fit a model made for " +
-                                        std::to_string(storage_.rows() / config_.context) +
-                                        " sequences of " + std::to_string(config_.context));
+                                        std::to_string(max_batch_) + " sequences of " +
+                                        std::to_string(config_.context));
   }
   const auto outside = [&](std::int32_t token, std::int32_t least) {
     return token < least || token >= config_.vocabulary;
@@ -105,41 +135,33 @@ float* Gpt::forward(const Batch& batch) {
   return parts_.trunk.forward(*kernels_, storage_, batch.batch);
 }
 
-void Gpt::head(const Batch& batch, float* normed, bool gradients) {
+double Gpt::head(const Batch& batch, float* normed, float gradient_scale) {
   const std::int64_t C = config_.width;
   const std::int64_t V = config_.vocabulary;
-  const std::int64_t targets = counted(batch.targets);
-  if (targets == 0) {
-    kernels_->clear(losses_.data(), rows(batch));
-    if (gradients) kernels_->clear(normed, rows(batch) * C);
-    return;
+  if (counted(batch.targets) == 0) {
+    if (gradient_scale != 0) kernels_->clear(normed, rows(batch) * C);
+    return 0;
   }
-  const float scale = gradients ? 1.0F / static_cast<float>(targets) : 0.0F;
   const float* table = storage_.value(parts_.token_table);
   for (std::int64_t first = 0; first < rows(batch); first += head_rows_) {
     const std::int64_t count = std::min(head_rows_, rows(batch) - first);
     float* block = normed + first * C;
     kernels_->matmul(logits_.data(), block, table, kernels::Transpose::right, false, count, V, C);
-    kernels_->cross_entropy(losses_.data() + first, logits_.data(), targets_.data() + first, scale,
-                            count, V);
-    if (!gradients) continue;
+    kernels_->cross_entropy(losses_.data() + first, logits_.data(), targets_.data() + first,
+                            gradient_scale, count, V);
+    if (gradient_scale == 0) continue;
     kernels_->matmul(storage_.gradient(parts_.token_table), logits_.data(), block,
                      kernels::Transpose::left, true, V, C, count);
     kernels_->matmul(block, logits_.data(), table, kernels::Transpose::neither, false, count, C, V);
   }
-}
-
-float Gpt::mean_loss(const Batch& batch) {
   const auto losses = std::span(host_losses_).first(static_cast<std::size_t>(rows(batch)));
   losses_.copy_out(losses);
-  double sum = 0;
-  for (const float loss : losses) sum += static_cast<double>(loss);
-  return static_cast<float>(sum /
-                            static_cast<double>(std::max<std::int64_t>(counted(batch.targets), 1)));
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
 }
 
-std::int64_t Gpt::activation_bytes_of(const config::Model& config, std::int64_t batch) {
-  const std::int64_t R = batch * config.context;
+std::int64_t Gpt::activation_bytes_of(const config::Model& config, std::int64_t batch,
+                                      std::int64_t rows_at_once) {
+  const std::int64_t R = slice_sequences(config, batch, rows_at_once) * config.context;
   const std::int64_t head =
       head_rows(config.vocabulary, R, kernels::kHostLogitsAtOnce) * config.vocabulary;
   // Also each row's loss, here and on the device, its token and its target.

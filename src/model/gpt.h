@@ -27,21 +27,26 @@ class Gpt final : public Network<GptPlan> {
   float forward_backward(const Batch& batch) override;
   float loss(const Batch& batch) override;
   void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) override;
-  static std::int64_t activation_bytes_of(const config::Model& config, std::int64_t batch);
+  static std::int64_t activation_bytes_of(const config::Model& config, std::int64_t batch,
+                                          std::int64_t rows_at_once);
   std::int64_t activation_bytes(std::int64_t batch) const override {
-    return activation_bytes_of(config_, batch);
+    return activation_bytes_of(config_, batch, kernels_->rows_at_once());
   }
 
  private:
   void check(const Batch& batch) const;
+  // body(slice) for slices of the batch that fit the activations, in order.
+  template <class Body>
+  void for_slices(const Batch& batch, const Body& body) const;
   // Up to the final norm, whose output it returns.
   float* forward(const Batch& batch);
-  // The losses of the targets from `normed`, the final norm's output, for mean_loss(); with
-  // `gradients` it is replaced by its gradient. The logits exist for head_rows_ rows at a time.
-  void head(const Batch& batch, float* normed, bool gradients);
-  float mean_loss(const Batch& batch);
+  // The sum of the targets' losses from `normed`, the final norm's output; with `gradient_scale`
+  // != 0 it is replaced by that many times its gradient. The logits exist for head_rows_ rows at a
+  // time.
+  double head(const Batch& batch, float* normed, float gradient_scale);
   std::int64_t rows(const Batch& batch) const { return batch.batch * config_.context; }
 
+  std::int64_t max_batch_;
   std::int64_t head_rows_;
   kernels::Buffer logits_;
   kernels::Buffer losses_;

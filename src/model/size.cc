@@ -47,10 +47,11 @@ Size size_of(const config::Model& config) {
   return size;
 }
 
-std::int64_t activation_bytes(const config::Model& config, std::int64_t batch) {
+std::int64_t activation_bytes(const config::Model& config, std::int64_t batch,
+                              std::int64_t rows_at_once) {
   if (config.kind == "vit") return Vit::activation_bytes_of(config, batch);
   if (config.kind == "linear") return Linear::activation_bytes_of(config, batch);
-  return Gpt::activation_bytes_of(config, batch);
+  return Gpt::activation_bytes_of(config, batch, rows_at_once);
 }
 
 }  // namespace archipelago::model

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "config/run_config.h"
+#include "kernels/kernels.h"
 
 namespace archipelago::model {
 
@@ -16,7 +17,9 @@ struct Size {
 };
 Size size_of(const config::Model& config);
 
-// Bytes of activations that one step of `batch` sequences or images keeps.
-std::int64_t activation_bytes(const config::Model& config, std::int64_t batch);
+// Bytes of activations that one step of `batch` sequences or images keeps, on kernels of so many
+// rows_at_once().
+std::int64_t activation_bytes(const config::Model& config, std::int64_t batch,
+                              std::int64_t rows_at_once = kernels::kHostRowsAtOnce);
 
 }  // namespace archipelago::model

@@ -1,5 +1,8 @@
 #include "runtime/learner_memory.h"
 
+#include <limits>
+
+#include "kernels/kernels.h"
 #include "model/size.h"
 
 namespace archipelago::runtime {
@@ -10,6 +13,8 @@ LearnerMemory learner_memory(const Setup& setup, const config::RunConfig& own,
   const std::int64_t parameters = setup.parameters * kFloat;
   const std::int64_t moments = own.train.optimizer == "sgd" ? 1 : 2;
   const std::int64_t batch = own.train.batch / own.sync.ranks_per_learner / own.train.accumulate;
+  const std::int64_t rows_at_once =
+      own.device == "cuda" ? std::numeric_limits<std::int64_t>::max() : kernels::kHostRowsAtOnce;
   const auto& wire = setup.wire;
   const std::int64_t bases =
       wire.differences() ? fragment::encoded_size(wire.down, setup.parameters) : 0;
@@ -17,7 +22,7 @@ LearnerMemory learner_memory(const Setup& setup, const config::RunConfig& own,
   return {.parameters = parameters,
           .gradients = parameters,
           .moments = moments * parameters,
-          .activations = model::activation_bytes(own.model, batch),
+          .activations = model::activation_bytes(own.model, batch, rows_at_once),
           .exchange = bases + residuals,
           .fragments = 2 * setup.largest_fragment * kFloat,
           .data = data_bytes};

@@ -12,21 +12,13 @@
 namespace archipelago::model {
 namespace {
 
-// The logits exist for some rows at a time: a vocabulary so large that the head takes several
-// turns.
-TEST(Gpt, HeadInSeveralTurnsMatchesDoublePrecision) {
-  config::Model config = small_config();
-  config.layers = 1;
-  config.width = 8;
-  config.heads = 1;
-  config.context = 100;
-  config.vocabulary = 9001;
-  const auto model = make_model(config, 3, 1);
+// Loss and gradient of one step, where small_config() alone would not show what they have to.
+void expect_double_precision(const config::Model& config, const Batch& batch) {
+  const auto model = make_model(config, batch.batch, 1);
   scatter_parameters(*model);
-  const Example tokens(config, 3);
-  const Batch batch = tokens.batch(3);
   const reference::Array parameters = reference::to_double(model->parameters());
   const double loss = reference::model_losses(config, model->tensors(), parameters, batch).loss;
+  EXPECT_NEAR(model->loss(batch), loss, 1e-5 * loss);
   EXPECT_NEAR(model->forward_backward(batch), loss, 1e-5 * loss);
 
   // Along the gradient the loss rises by the gradient's squared norm.
@@ -40,6 +32,31 @@ TEST(Gpt, HeadInSeveralTurnsMatchesDoublePrecision) {
   const reference::Array gradient = reference::to_double(model->gradients());
   const double squared = reference::dot(gradient, gradient);
   EXPECT_NEAR(reference::numeric_gradient(along, {0.0})[0], squared, 1e-4 * squared);
+}
+
+// The logits exist for some rows at a time: a vocabulary so large that the head takes several
+// turns.
+TEST(Gpt, HeadInSeveralTurnsMatchesDoublePrecision) {
+  config::Model config = small_config();
+  config.layers = 1;
+  config.width = 8;
+  config.heads = 1;
+  config.context = 100;
+  config.vocabulary = 9001;
+  expect_double_precision(config, Example(config, 3).batch(3));
+}
+
+// So many rows that they go through the model in slices, which have different numbers of targets.
+TEST(Gpt, SlicesOfABatchMatchDoublePrecision) {
+  config::Model config = small_config();
+  config.layers = 1;
+  config.width = 8;
+  config.heads = 1;
+  config.context = kernels::kHostRowsAtOnce / 2 - 1;
+  Example tokens(config, 5);
+  std::fill_n(tokens.targets.begin(), config.context / 2, -1);
+  std::fill_n(tokens.targets.end() - config.context, config.context, -1);
+  expect_double_precision(config, tokens.batch(5));
 }
 
 TEST(Gpt, SmallerBatchThanMadeForGivesTheSame) {
@@ -100,13 +117,15 @@ TEST(Gpt, RefusesTokensOutsideTheVocabularyAndBatchesThatDoNotFit) {
 TEST(Gpt, ActivationsGrowWithTheBatchAndStaySmall) {
   config::Model config;
   config.vocabulary = 256;
-  const auto model = make_model(config, 16, 1);
-  const std::int64_t one = model->activation_bytes(8);
-  const std::int64_t two = model->activation_bytes(16);
+  const std::int64_t most = kernels::kHostRowsAtOnce / config.context;
+  const auto model = make_model(config, 2 * most, 1);
+  const std::int64_t one = model->activation_bytes(most / 2);
+  const std::int64_t two = model->activation_bytes(most);
   EXPECT_GT(two, one * 3 / 2);
+  EXPECT_EQ(model->activation_bytes(2 * most), two);
   // Two residual streams, queries to values, their mix and the inner layer are 10 rows of the width
   // a layer; nothing of T x T.
-  const std::int64_t per_layer = 10 * 16 * config.context * config.width * 4;
+  const std::int64_t per_layer = 10 * most * config.context * config.width * 4;
   EXPECT_GT(two, config.layers * per_layer);
   EXPECT_LT(two, (config.layers + 2) * per_layer);
 }
