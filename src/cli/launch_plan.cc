@@ -73,7 +73,8 @@ LaunchPlan make_plan(const config::RunConfig& config, std::span<const std::strin
   }
   if (hosts.size() > 1) {
     plan.rank_hosts = place_ranks(config, hosts);
-    append(plan.command, {"--hostfile", host_file.string(), "--map-by", "seq"});
+    // Slurm allows no more ranks on a host than tasks, of which a lost host took its own along.
+    append(plan.command, {"--hostfile", host_file.string(), "--map-by", "seq:OVERSUBSCRIBE"});
   } else {
     append(plan.command, {"--oversubscribe"});
     if (!hosts.empty()) {

@@ -70,7 +70,7 @@ TEST(LaunchPlan, SeveralHostsTakeAPlaceForEachRank) {
   const LaunchPlan plan = make_plan(job(3, 1, 1, 1), Words{"a", "b"}, "/p", "/s", "/s/hosts");
   EXPECT_EQ(plan.rank_hosts.size(), 6U);
   EXPECT_EQ(after(plan.command, "--hostfile").front(), "/s/hosts");
-  EXPECT_EQ(after(plan.command, "--map-by").front(), "seq");
+  EXPECT_EQ(after(plan.command, "--map-by").front(), "seq:OVERSUBSCRIBE");
 }
 
 TEST(LaunchPlan, TheProgramGetsTheConfigurationInFull) {

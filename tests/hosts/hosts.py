@@ -21,6 +21,7 @@ import tempfile
 
 AGENT = pathlib.Path(__file__).resolve().with_name("agent")
 NETWORK = "10.77.0"
+SWITCH = f"{NETWORK}.254"  # this process's own address among the hosts
 TOOLS = ("ip", "tc", "unshare", "mount", "hostname")
 
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
@@ -61,6 +62,7 @@ class Hosts:
             run("mount", "--bind", file.name, "/etc/hosts")
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", "switch", "type", "bridge")
+        run("ip", "addr", "add", f"{SWITCH}/24", "dev", "switch")
         run("ip", "link", "set", "switch", "up")
         for i, name in enumerate(self.names, 1):
             run("ip", "netns", "add", name)
