@@ -30,7 +30,7 @@ def main():
         out = pathlib.Path(folder) / "run"
         options = {
             "out": out, "data.path": arguments.data, "chaos": plan, "model.layers": 4, "model.width": 128,
-            "model.heads": 4, "model.context": 128, "train.batch": 1, "train.steps": arguments.steps,
+            "model.heads": 4, "model.context": 64, "train.batch": 1, "train.steps": arguments.steps,
             "train.validation": 4096, "sync.learners": arguments.learners, "sync.spares": 0,
             "sync.refill": "false", "sync.suspect": 30, "sync.expel": 120, "sync.outlier": 0,
             "checkpoint.learner_steps": 1000000, "checkpoint.global_rounds": 1000000,

@@ -28,8 +28,8 @@ sys.path.insert(0, str(HERE.parent.parent / "tests" / "hosts"))
 import hosts as network  # noqa: E402
 
 METHODS = ["data-parallel", "diloco", "streaming-diloco", "decoupled"]
-MODEL = ["--model.layers=4", "--model.width=128", "--model.heads=4", "--model.context=128",
-         "--train.batch=8", "--train.steps=10000000", "--train.validation=1024"]
+MODEL = ["--model.layers=4", "--model.width=128", "--model.heads=4", "--model.context=64",
+         "--train.batch=16", "--train.steps=10000000", "--train.validation=1024"]
 SETTLING_SECONDS = 1
 START_SECONDS = 60
 

@@ -96,7 +96,9 @@ class PairCounts {
   void hold(std::size_t piece, Wanted wanted) {
     for_each_pair(piece, [this, piece, wanted](Merge pair) {
       if (!wanted(pair)) return;
-      holders_[pair].push_back(piece);
+      // Once for a pair that the piece has several times, or each merge would multiply them.
+      std::vector<std::size_t>& holders = holders_[pair];
+      if (holders.empty() || holders.back() != piece) holders.push_back(piece);
       changed_.insert(pair);
     });
   }
