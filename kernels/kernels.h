@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -90,8 +91,9 @@ class Kernels {
   // x[count] = 0.
   virtual void clear(float* x, std::int64_t count) = 0;
 
-  // For what goes between the device and other ranks; must not outlive the kernels.
-  virtual std::unique_ptr<Mover> make_mover() = 0;
+  // For what goes between the device and other ranks; must not outlive the kernels. `differences`:
+  // the encoding in which what has changed of a fragment is sent, nothing where its values are.
+  virtual std::unique_ptr<Mover> make_mover(std::optional<Encoding> differences) = 0;
 
   // How many logits (rows * V) are worth making at a time.
   virtual std::int64_t logits_at_once() const = 0;

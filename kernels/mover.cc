@@ -4,8 +4,6 @@
 #include <atomic>
 #include <utility>
 
-#include "kernels/wire.h"
-
 namespace archipelago::kernels {
 namespace {
 
@@ -22,7 +20,9 @@ std::shared_ptr<HostArray> make_plain(std::int64_t count) {
 
 class HostMover final : public Mover {
  public:
-  void take(const float* flat, std::span<const Part> ranges, bool sum) override {
+  explicit HostMover(int threads) : wire_(make_cpu_wire_kernels(threads)) {}
+
+  void take(int, const float* flat, std::span<const Part> ranges, bool sum) override {
     taken_ = pool_.take(total(ranges));
     WireChecksum checksum(Encoding::f32, std::as_bytes(taken_->values()).data(),
                           std::ssize(taken_->values()));
@@ -40,35 +40,49 @@ class HostMover final : public Mover {
 
   std::shared_ptr<const HostArray> taken() override { return std::exchange(taken_, nullptr); }
 
-  void put(float* flat, std::span<const Part> ranges, std::span<const float> values) override {
-    const float* from = values.data();
+  void put(int, float* flat, std::span<const Part> ranges, Encoding encoding,
+           std::span<const std::byte> bytes) override {
+    std::vector<float> decoded;
+    const auto* from = reinterpret_cast<const float*>(bytes.data());
+    if (encoding != Encoding::f32) {
+      decoded.resize(static_cast<std::size_t>(total(ranges)));
+      wire_->decode(encoding, decoded.data(), nullptr, bytes.data(), std::ssize(decoded));
+      from = decoded.data();
+    }
     for (const Part& range : ranges) {
       std::copy_n(from, range.size, flat + range.offset);
       from += range.size;
     }
   }
 
+  void forget_residuals() override {}
+
  private:
+  std::unique_ptr<WireKernels> wire_;
   HostArrayPool pool_{make_plain};
   std::shared_ptr<HostArray> taken_;
 };
 
 }  // namespace
 
-std::shared_ptr<HostArray> HostArrayPool::take(std::int64_t count) {
+std::shared_ptr<HostArray> HostArrayPool::take(std::int64_t size,
+                                               std::optional<Encoding> encoding) {
+  constexpr std::int64_t kFloat = sizeof(float);
+  const std::int64_t bytes = encoded_size(encoding.value_or(Encoding::f32), size);
+  const std::int64_t capacity = (bytes + kFloat - 1) / kFloat;
   const auto free = [](const auto& array) { return array.use_count() == 1; };
   auto found = std::ranges::find_if(arrays_, free);
   // The thread that held it has done its reading before.
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (found != arrays_.end() && (*found)->capacity() < count) {
+  if (found != arrays_.end() && (*found)->capacity() < capacity) {
     arrays_.erase(found);
     found = arrays_.end();
   }
-  if (found == arrays_.end()) found = arrays_.insert(arrays_.end(), make_(count));
-  (*found)->resize(count);
+  if (found == arrays_.end()) found = arrays_.insert(arrays_.end(), make_(capacity));
+  (*found)->resize(size, encoding);
   return *found;
 }
 
-std::unique_ptr<Mover> make_host_mover() { return std::make_unique<HostMover>(); }
+std::unique_ptr<Mover> make_host_mover(int threads) { return std::make_unique<HostMover>(threads); }
 
 }  // namespace archipelago::kernels

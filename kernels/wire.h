@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-// Kernels that encode fragments for the wire and decode them, behind one interface as
-// kernels/kernels.h: kernels/cpu/ now, other devices as further implementations.
+// How fragments are encoded for the wire, and the kernels of the processor for it. A GPU's movers
+// (kernels/mover.h) do the same with the same bits.
 
 namespace archipelago::kernels {
 

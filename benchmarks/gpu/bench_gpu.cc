@@ -42,16 +42,16 @@ class Exchange {
  public:
   Exchange(kernels::Kernels& kernels, std::span<float> parameters)
       : parameters_(parameters),
-        mover_(kernels.make_mover()),
+        mover_(kernels.make_mover({})),
         part_{{0, static_cast<std::int64_t>(parameters.size()) / kFragments}} {}
 
   void at_boundary() {
     if (const auto taken = mover_->taken()) {
-      mover_->put(parameters_.data(), part_, taken->values());
+      mover_->put(0, parameters_.data(), part_, kernels::Encoding::f32, taken->bytes());
       under_way_ = false;
     }
     if (under_way_) return;
-    mover_->take(parameters_.data(), part_, false);
+    mover_->take(0, parameters_.data(), part_, false);
     under_way_ = true;
   }
 

@@ -18,7 +18,10 @@ class CpuKernels final : public Kernels {
   void copy_in(void* to, const void* host, std::int64_t bytes) override;
   void copy_out(void* host, const void* from, std::int64_t bytes) override;
   void clear(float* x, std::int64_t count) override;
-  std::unique_ptr<Mover> make_mover() override { return make_host_mover(); }
+  // Differences are encoded on the thread that sends them.
+  std::unique_ptr<Mover> make_mover(std::optional<Encoding>) override {
+    return make_host_mover(threads_);
+  }
   std::int64_t logits_at_once() const override { return kHostLogitsAtOnce; }
   std::int64_t rows_at_once() const override { return kHostRowsAtOnce; }
   void embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,

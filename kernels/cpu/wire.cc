@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "kernels/cpu/parallel.h"
+#include "kernels/wire_codes.h"
 
 namespace archipelago::kernels {
 namespace {
@@ -15,29 +14,8 @@ namespace {
 // Elements that are worth a thread.
 constexpr std::int64_t kThreadElements = 1 << 15;
 
-constexpr std::uint32_t kMagnitude = 0x7FFFFFFF;  // all of an f32 but its sign
-constexpr std::uint32_t kInfinity = 0x7F800000;
-constexpr std::uint16_t kQuietNan = 0x7FC0;  // as bfloat16
-constexpr float kLargestStep = 127;          // int8
-// Below, the scale's inverse is not finite: such a block is sent as zeros, its residual keeps it.
-constexpr float kSmallestScale = 0x1p-120F;
-constexpr int kOneExponent = 127;         // of the f32 1.0
-constexpr int kLargestE3m0 = 7;           // code of the scale itself; 0 is zero
-constexpr float kHalfSmallest = 0x1p-7F;  // halfway between 0 and the smallest e3m0 magnitude
-
 template <typename Element>
 using Block = std::array<Element, kWireBlock>;
-
-std::uint16_t to_bf16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
-  const std::uint32_t nan = (bits >> 16) | 0x40;
-  return static_cast<std::uint16_t>((bits & kMagnitude) > kInfinity ? nan : rounded);
-}
-
-float from_bf16(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
 
 // What an encoder is given, and x = values - base + residual of a run of it.
 struct Source {
@@ -58,31 +36,25 @@ struct Source {
   }
 };
 
-// The largest magnitude of a block; kInfinity or more when an element is not finite.
+// The largest magnitude of a block; kInfinityBits or more when an element is not finite.
 std::uint32_t largest_magnitude(const Block<float>& x) {
   Block<std::uint32_t> bits;
   std::memcpy(bits.data(), x.data(), sizeof bits);
   std::uint32_t largest = 0;
 #pragma omp simd reduction(max : largest)
   for (std::size_t i = 0; i < bits.size(); ++i) {
-    const std::uint32_t magnitude = bits[i] & kMagnitude;
+    const std::uint32_t magnitude = bits[i] & kMagnitudeBits;
     largest = magnitude > largest ? magnitude : largest;
   }
   return largest;
 }
 
-struct Int8 {
-  static constexpr std::int64_t kCodeBytes = kWireBlock;
-
-  static float scale_of(float largest) { return largest / kLargestStep; }
-
+struct Int8 : Int8Code {
   static void encode(const Block<float>& x, float inverse, std::byte* bytes) {
     Block<std::int8_t> codes;
 #pragma omp simd
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const float steps = std::nearbyintf(x[i] * inverse);
-      const float low = steps < -kLargestStep ? -kLargestStep : steps;
-      codes[i] = static_cast<std::int8_t>(low > kLargestStep ? kLargestStep : low);
+      codes[i] = static_cast<std::int8_t>(code_of(x[i] * inverse));
     }
     std::memcpy(bytes, codes.data(), sizeof codes);
   }
@@ -91,29 +63,16 @@ struct Int8 {
     Block<std::int8_t> codes;
     std::memcpy(codes.data(), bytes, sizeof codes);
 #pragma omp simd
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = scale * static_cast<float>(codes[i]);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = value_of(codes[i], scale);
   }
 };
 
-struct E3m0 {
-  static constexpr std::int64_t kCodeBytes = kWireBlock / 2;
-
-  static float scale_of(float largest) { return largest; }
-
+struct E3m0 : E3m0Code {
   static void encode(const Block<float>& x, float inverse, std::byte* bytes) {
     Block<std::int32_t> codes;
 #pragma omp simd
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const auto bits = std::bit_cast<std::int32_t>(x[i] * inverse);
-      const std::int32_t magnitude = bits & static_cast<std::int32_t>(kMagnitude);
-      // Adding half a mantissa carries into the exponent from 1.5 times a power of two on.
-      std::int32_t code = ((magnitude + (1 << 22)) >> 23) - (kOneExponent - kLargestE3m0);
-      const std::int32_t smallest = magnitude >= std::bit_cast<std::int32_t>(kHalfSmallest) ? 1 : 0;
-      code = code < smallest ? smallest : code;
-      code = code > kLargestE3m0 ? kLargestE3m0 : code;
-      codes[i] = code | (bits < 0 ? 8 : 0);
-    }
-    std::array<std::uint8_t, kCodeBytes> packed;
+    for (std::size_t i = 0; i < x.size(); ++i) codes[i] = code_of(x[i] * inverse);
+    std::array<std::uint8_t, kBytes> packed;
 #pragma omp simd
     for (std::size_t j = 0; j < packed.size(); ++j) {
       packed[j] = static_cast<std::uint8_t>(codes[j] | (codes[j + packed.size()] << 4));
@@ -121,14 +80,8 @@ struct E3m0 {
     std::memcpy(bytes, packed.data(), sizeof packed);
   }
 
-  static float value_of(std::int32_t code, float scale) {
-    const std::int32_t exponent = (code & 7) + (kOneExponent - kLargestE3m0);
-    const std::int32_t power = (code & 7) == 0 ? 0 : exponent << 23;
-    return scale * std::bit_cast<float>(power | ((code & 8) << 28));
-  }
-
   static void decode(const std::byte* bytes, float scale, Block<float>& x) {
-    std::array<std::uint8_t, kCodeBytes> packed;
+    std::array<std::uint8_t, kBytes> packed;
     std::memcpy(packed.data(), bytes, sizeof packed);
 #pragma omp simd
     for (std::size_t j = 0; j < packed.size(); ++j) {
@@ -141,22 +94,14 @@ struct E3m0 {
 // Encodes a whole block and leaves in x what decoding does not give back.
 template <typename Code>
 void encode_block(Block<float>& x, std::byte* scale_bytes, std::byte* code_bytes) {
-  const std::uint32_t largest = largest_magnitude(x);
-  std::uint16_t scale_bits = to_bf16(Code::scale_of(std::bit_cast<float>(largest)));
-  if ((scale_bits & 0x7FFF) >= (kInfinity >> 16)) scale_bits = kQuietNan;
-  const float scale = from_bf16(scale_bits);
-  if (!(scale >= kSmallestScale)) {
-    std::memset(code_bytes, 0, Code::kCodeBytes);
-    const bool is_zero = scale < kSmallestScale;
-    if (is_zero) {
-      scale_bits = 0;
-    } else {
-      x.fill(0);
-    }
-    std::memcpy(scale_bytes, &scale_bits, sizeof scale_bits);
+  const BlockScale how = block_scale<Code>(largest_magnitude(x));
+  std::memcpy(scale_bytes, &how.bits, sizeof how.bits);
+  if (!how.has_codes) {
+    std::memset(code_bytes, 0, Code::kBytes);
+    if (!how.keeps_rest) x.fill(0);
     return;
   }
-  std::memcpy(scale_bytes, &scale_bits, sizeof scale_bits);
+  const float scale = from_bf16(how.bits);
   Code::encode(x, 1 / scale, code_bytes);
   Block<float> decoded;
   Code::decode(code_bytes, scale, decoded);
@@ -172,7 +117,7 @@ struct Parts {
 
   Parts(Byte* bytes, std::int64_t count, std::int64_t block)
       : scale(bytes + 2 * block),
-        codes(bytes + 2 * ((count + kWireBlock - 1) / kWireBlock) + Code::kCodeBytes * block) {}
+        codes(bytes + 2 * ((count + kWireBlock - 1) / kWireBlock) + Code::kBytes * block) {}
 };
 
 template <typename Code>

@@ -54,6 +54,14 @@ __device__ inline float warp_max(float value) {
   return value;
 }
 
+__device__ inline std::uint32_t warp_max(std::uint32_t value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    const std::uint32_t other = __shfl_xor_sync(kWholeWarp, value, distance);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
 // The same over the block, whose threads all call it; `shared` holds an element a warp and is free
 // again after the call.
 template <typename T>

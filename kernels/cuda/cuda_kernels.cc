@@ -53,8 +53,8 @@ void CudaKernels::copy(float* to, const float* from, std::int64_t count) {
               "copying");
 }
 
-std::unique_ptr<Mover> CudaKernels::make_mover() {
-  return std::make_unique<cuda::CudaMover>(stream());
+std::unique_ptr<Mover> CudaKernels::make_mover(std::optional<Encoding> differences) {
+  return std::make_unique<cuda::CudaMover>(stream(), differences);
 }
 
 }  // namespace archipelago::kernels

@@ -29,7 +29,7 @@ class CudaKernels final : public Kernels {
   void copy_in(void* to, const void* host, std::int64_t bytes) override;
   void copy_out(void* host, const void* from, std::int64_t bytes) override;
   void clear(float* x, std::int64_t count) override;
-  std::unique_ptr<Mover> make_mover() override;
+  std::unique_ptr<Mover> make_mover(std::optional<Encoding> differences) override;
   // 256 MiB: products of thousands of rows fill the GPU.
   std::int64_t logits_at_once() const override { return 1 << 26; }
   std::int64_t rows_at_once() const override { return std::numeric_limits<std::int64_t>::max(); }

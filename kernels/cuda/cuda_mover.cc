@@ -5,14 +5,23 @@
 #include <utility>
 
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/wire.h"
 
 namespace archipelago::kernels::cuda {
 namespace {
 
-void copy(void* to, const void* from, std::int64_t count, cudaMemcpyKind kind,
-          cudaStream_t stream) {
-  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(count) * sizeof(float), kind, stream),
-        "moving a fragment");
+std::int64_t total(std::span<const Part> ranges) {
+  std::int64_t count = 0;
+  for (const Part& range : ranges) count += range.size;
+  return count;
+}
+
+void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  check(cudaMemcpyAsync(to, from, bytes, kind, stream), "moving a fragment");
+}
+
+void copy_within(float* to, const float* from, std::int64_t count, cudaStream_t stream) {
+  copy(to, from, static_cast<std::size_t>(count) * sizeof(float), cudaMemcpyDeviceToDevice, stream);
 }
 
 }  // namespace
@@ -20,28 +29,45 @@ void copy(void* to, const void* from, std::int64_t count, cudaMemcpyKind kind,
 // What is still on its way has to be done with the memory first.
 CudaMover::~CudaMover() { cudaStreamSynchronize(copies_.get()); }
 
-std::shared_ptr<HostArray> CudaMover::make_pinned(std::int64_t count) {
+std::shared_ptr<HostArray> CudaMover::make_pinned(std::int64_t capacity) {
   void* memory = nullptr;
-  check(cudaMallocHost(&memory, static_cast<std::size_t>(count) * sizeof(float)),
-        "taking pinned memory for a fragment of " + std::to_string(count) + " elements");
-  return std::make_shared<HostArray>(static_cast<float*>(memory), count,
+  check(cudaMallocHost(&memory, static_cast<std::size_t>(capacity) * sizeof(float)),
+        "taking pinned memory for a fragment of " + std::to_string(4 * capacity) + " bytes");
+  return std::make_shared<HostArray>(static_cast<float*>(memory), capacity,
                                      [](float* pinned) { cudaFreeHost(pinned); });
 }
 
-void CudaMover::take(const float* flat, std::span<const Part> ranges, bool) {
-  std::int64_t count = 0;
-  for (const Part& range : ranges) count += range.size;
-  out_ = out_pool_.take(count);
-  float* packed = out_staging_.reserve<float>(count);
-  float* to = packed;
+void CudaMover::take(int fragment, const float* flat, std::span<const Part> ranges, bool) {
+  const std::int64_t count = total(ranges);
+  out_ = out_pool_.take(count, differences_);
+  const std::size_t bytes = out_->bytes().size();
+  auto* leaving = out_staging_.reserve<std::byte>(static_cast<std::int64_t>(bytes));
+  float* const values =
+      differences_ ? values_.reserve<float>(count) : reinterpret_cast<float*>(leaving);
+  float* to = values;
   for (const Part& range : ranges) {
-    copy(to, flat + range.offset, range.size, cudaMemcpyDeviceToDevice, compute_);
+    copy_within(to, flat + range.offset, range.size, compute_);
     to += range.size;
   }
+  if (differences_) encode_difference(kept_[fragment], leaving, values, count);
   packed_.record(compute_);
   packed_.hold(copies_.get());
-  copy(out_->values().data(), packed, count, cudaMemcpyDeviceToHost, copies_.get());
+  copy(out_->bytes().data(), leaving, bytes, cudaMemcpyDeviceToHost, copies_.get());
   landed_.record(copies_.get());
+}
+
+void CudaMover::encode_difference(Kept& kept, std::byte* bytes, const float* values,
+                                  std::int64_t count) {
+  const float* const base = kept.base.reserve<float>(count);
+  const bool in_blocks = differences_ == Encoding::int8 || differences_ == Encoding::e3m0;
+  float* const residual = in_blocks ? kept.residual.reserve<float>(count) : nullptr;
+  encode(compute_, *differences_, bytes, values, base, kept.has_residual ? residual : nullptr,
+         residual, count);
+  kept.has_residual = in_blocks;
+}
+
+void CudaMover::forget_residuals() {
+  for (auto& [fragment, kept] : kept_) kept.has_residual = false;
 }
 
 std::shared_ptr<const HostArray> CudaMover::taken() {
@@ -49,22 +75,27 @@ std::shared_ptr<const HostArray> CudaMover::taken() {
   return std::exchange(out_, nullptr);
 }
 
-void CudaMover::put(float* flat, std::span<const Part> ranges, std::span<const float> values) {
-  const auto count = static_cast<std::int64_t>(values.size());
+void CudaMover::put(int fragment, float* flat, std::span<const Part> ranges, Encoding encoding,
+                    std::span<const std::byte> bytes) {
+  const std::int64_t count = total(ranges);
   // The copy before may still read its pinned memory: each fragment's is held until then.
   if (!arrived_.reached()) copies_.finish();
-  const auto pinned = in_pool_.take(count);
-  std::ranges::copy(values, pinned->values().begin());
-  float* staged = in_staging_.reserve<float>(count);
+  const auto pinned = in_pool_.take(count, encoding);
+  std::ranges::copy(bytes, pinned->bytes().begin());
+  auto* staged = in_staging_.reserve<std::byte>(static_cast<std::int64_t>(bytes.size()));
   unpacked_.hold(copies_.get());
-  copy(staged, pinned->values().data(), count, cudaMemcpyHostToDevice, copies_.get());
+  copy(staged, pinned->bytes().data(), bytes.size(), cudaMemcpyHostToDevice, copies_.get());
   arrived_.record(copies_.get());
   arrived_.hold(compute_);
-  for (const Part& range : ranges) {
-    copy(flat + range.offset, staged, range.size, cudaMemcpyDeviceToDevice, compute_);
-    staged += range.size;
-  }
+  Scratch& decoded = differences_ ? kept_[fragment].base : values_;
+  float* const values = decoded.reserve<float>(count);
+  decode(compute_, encoding, values, staged, count);
   unpacked_.record(compute_);
+  const float* from = values;
+  for (const Part& range : ranges) {
+    copy_within(flat + range.offset, from, range.size, compute_);
+    from += range.size;
+  }
 }
 
 }  // namespace archipelago::kernels::cuda

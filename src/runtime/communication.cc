@@ -260,8 +260,7 @@ bool Communication::send_fragment(std::size_t term) {
   }
   if (is_cut(term)) return true;
   link::Bytes buffer;
-  const auto data = encoder_->encode(staged.header, staged.values->values(),
-                                     staged.values->checksum(), staged.base.get(), buffer);
+  const auto data = encoder_->encode(staged.header, *staged.values, staged.base.get(), buffer);
   mark(term, ends_[term]->put_fragment(staged.header, data));
   return true;
 }

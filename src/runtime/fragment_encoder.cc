@@ -42,4 +42,14 @@ std::span<const std::byte> FragmentEncoder::encode(link::FragmentHeader& header,
   return buffer;
 }
 
+std::span<const std::byte> FragmentEncoder::encode(link::FragmentHeader& header,
+                                                   const kernels::HostArray& taken,
+                                                   const link::Bytes* base, link::Bytes& buffer) {
+  if (!taken.encoding()) return encode(header, taken.values(), taken.checksum(), base, buffer);
+  header.encoding = static_cast<std::int32_t>(*taken.encoding());
+  header.checksum =
+      kernels::wire_checksum(*taken.encoding(), taken.bytes().data(), header.elements);
+  return taken.bytes();
+}
+
 }  // namespace archipelago::runtime

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fragment/codec.h"
+#include "kernels/mover.h"
 #include "link/message.h"
 #include "runtime/setup.h"
 
@@ -19,12 +20,17 @@ class FragmentEncoder {
  public:
   FragmentEncoder(const Wire& wire, int fragments, int threads);
 
+  // Sets header.encoding and header.checksum. The result is `values` itself or stands in `buffer`.
   // `checksum`: of the values, where it was taken with them. `base`: with differences the data, as
   // it came, of the version that header.base_version names.
-  // Sets header.encoding and header.checksum. The result is `values` itself or stands in `buffer`.
   std::span<const std::byte> encode(link::FragmentHeader& header, std::span<const float> values,
                                     std::optional<std::uint64_t> checksum, const link::Bytes* base,
                                     link::Bytes& buffer);
+
+  // The same of what has been taken from a device, which may have encoded it: then it goes as it
+  // is.
+  std::span<const std::byte> encode(link::FragmentHeader& header, const kernels::HostArray& taken,
+                                    const link::Bytes* base, link::Bytes& buffer);
 
  private:
   std::mutex mutex_;

@@ -165,7 +165,7 @@ void IslandProcess::receive_fragments(const Plan& plan) {
     message.data.resize(static_cast<std::size_t>(message.header.bytes));
     island_.broadcast(message.data);
     state_->receive_encoded(message.header.fragment, message.header.version, message.data);
-    if (communication_ == nullptr || !setup_.wire.differences()) continue;
+    if (communication_ == nullptr || !state_->needs_base()) continue;
     bases_[static_cast<std::size_t>(message.header.fragment)] =
         std::make_shared<const link::Bytes>(std::move(message.data));
   }

@@ -101,7 +101,7 @@ class IslandProcess {
   std::optional<link::DownMessage> lease_;  // not followed yet
   std::int64_t followed_lease_ = 0;
   std::int64_t lease_tokens_ = 0;
-  // (P) data of the versions held, where differences are sent.
+  // (P) data of the versions held, where the processor works out differences.
   std::vector<std::shared_ptr<const link::Bytes>> bases_;
   Asks asks_;
   std::optional<link::FragmentHeader> leaving_;  // of the fragment that has been taken

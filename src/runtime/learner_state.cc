@@ -35,10 +35,10 @@ LearnerState::LearnerState(const Setup& setup, const data::Dataset& dataset,
       part_batch_(config_.train.batch / ranks / config_.train.accumulate),
       first_sequence_(rank * (config_.train.batch / ranks)),
       kernels_(std::move(kernels)),
-      mover_(kernels_->make_mover()),
+      mover_(kernels_->make_mover(
+          rank == 0 && setup.wire.differences() ? std::optional(setup.wire.up) : std::nullopt)),
       model_(model::make_model(config_.model, part_batch_, kernels_, exchange)),
       optimizer_(model::make_optimizer(setup.tensors, config_.train, *kernels_)),
-      codec_(config_.train.threads),
       held_(setup.fragments.size(), -1),
       steps_since_(setup.fragments.size(), 0),
       tokens_since_(setup.fragments.size(), 0) {}
@@ -53,6 +53,7 @@ void LearnerState::begin(int incarnation, std::int64_t tokens, checkpoint::Learn
   std::fill(held_.begin(), held_.end(), -1);
   std::fill(steps_since_.begin(), steps_since_.end(), 0);
   std::fill(tokens_since_.begin(), tokens_since_.end(), 0);
+  mover_->forget_residuals();
   kernels_->clear(model_->gradients().data(), setup_.parameters);
   if (saved != nullptr && optimizer_->fits(saved->adam_m, saved->adam_v)) {
     optimizer_->restore(std::move(saved->adam_m), std::move(saved->adam_v), saved->adam_steps);
@@ -80,18 +81,21 @@ void LearnerState::take_fixed_share() {
 
 void LearnerState::receive_encoded(int fragment, std::int32_t version,
                                    std::span<const std::byte> data) {
-  std::vector<float> scratch;
-  const auto values =
-      codec_.read(setup_.wire.down, data, setup_.fragments[at(fragment)].size, scratch);
-  if (!values) {
+  const std::int64_t elements = setup_.fragments[at(fragment)].size;
+  if (std::ssize(data) != fragment::encoded_size(setup_.wire.down, elements)) {
     throw Error(ExitCode::internal, "the data of fragment " + std::to_string(fragment) + " has " +
                                         std::to_string(data.size()) + " bytes");
   }
-  receive(fragment, version, *values);
+  put(fragment, version, setup_.wire.down, data);
 }
 
 void LearnerState::receive(int fragment, std::int32_t version, std::span<const float> values) {
-  mover_->put(model_->parameters().data(), setup_.ranges[at(fragment)], values);
+  put(fragment, version, fragment::Encoding::f32, std::as_bytes(values));
+}
+
+void LearnerState::put(int fragment, std::int32_t version, fragment::Encoding encoding,
+                       std::span<const std::byte> data) {
+  mover_->put(fragment, model_->parameters().data(), setup_.ranges[at(fragment)], encoding, data);
   held_[at(fragment)] = version;
   steps_since_[at(fragment)] = 0;
   tokens_since_[at(fragment)] = 0;
@@ -166,7 +170,7 @@ void LearnerState::copy_fragment(int fragment, std::span<float> values) const {
 
 void LearnerState::take_fragment(int fragment) {
   // What goes up as it is, no other pass will go over.
-  mover_->take(model_->parameters().data(), setup_.ranges[at(fragment)],
+  mover_->take(fragment, model_->parameters().data(), setup_.ranges[at(fragment)],
                !setup_.wire.differences());
 }
 
@@ -221,6 +225,7 @@ LearnerMemory LearnerState::memory() const {
   LearnerMemory memory = learner_memory(setup_, config_, dataset_.bytes());
   if (!kernels_->on_host()) {
     memory.parameters = memory.gradients = memory.moments = memory.activations = 0;
+    memory.exchange = 0;
   }
   return memory;
 }

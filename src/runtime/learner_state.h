@@ -73,10 +73,13 @@ class LearnerState {
   std::span<const float> parameters() const { return model_->parameters(); }
 
   // Takes the rank's copy of a fragment, to be had from taken_fragment() once it is in the host's
-  // memory (null until then); and what is said of it. One at a time.
+  // memory (null until then); and what is said of it. One at a time. A GPU encodes it where
+  // differences are sent, if this is the island's first rank.
   void take_fragment(int fragment);
   std::shared_ptr<const kernels::HostArray> taken_fragment() { return mover_->taken(); }
-  // The same at once, on a processor.
+  // Whether who sends differences has to work them out, and so needs what the learner received.
+  bool needs_base() const { return setup_.wire.differences() && kernels_->on_host(); }
+  // The values at once, on a processor.
   void copy_fragment(int fragment, std::span<float> values) const;
   link::FragmentHeader header(int fragment, std::int64_t round) const;
   bool has_news(int fragment) const { return steps_since_[at(fragment)] > 0; }
@@ -97,6 +100,8 @@ class LearnerState {
 
  private:
   static std::size_t at(int fragment) { return static_cast<std::size_t>(fragment); }
+  void put(int fragment, std::int32_t version, fragment::Encoding encoding,
+           std::span<const std::byte> data);
   void choose_batch();
   // One of train.accumulate parts of the rank's share of the batch.
   model::Batch load_part(std::int64_t part);
@@ -118,7 +123,6 @@ class LearnerState {
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<model::Optimizer> optimizer_;
   model::GradientsReady gradients_ready_;
-  fragment::Codec codec_;
 
   int incarnation_ = -1;
   std::int64_t steps_ = 0;

@@ -202,12 +202,12 @@ class MoverTest : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Devices, MoverTest, testing::Bool());
 
 TEST_P(MoverTest, TakesRangesAsTheyAreNow) {
-  const auto mover = kernels_->make_mover();
+  const auto mover = kernels_->make_mover({});
   const Buffer flat(*kernels_, 6);
   EXPECT_EQ(mover->taken(), nullptr);
   for (const float first : {10.0F, 20.0F}) {
     flat.copy_in(std::vector<float>{first, first + 1, first + 2, first + 3, first + 4, first + 5});
-    mover->take(flat.data(), std::vector<Part>{{4, 2}, {0, 1}, {2, 1}}, false);
+    mover->take(0, flat.data(), std::vector<Part>{{4, 2}, {0, 1}, {2, 1}}, false);
     kernels_->clear(flat.data(), 6);
     std::shared_ptr<const HostArray> taken;
     while ((taken = mover->taken()) == nullptr) {
@@ -219,11 +219,11 @@ TEST_P(MoverTest, TakesRangesAsTheyAreNow) {
 }
 
 TEST_P(MoverTest, HandsOutMemoryThatNobodyElseHolds) {
-  const auto mover = kernels_->make_mover();
+  const auto mover = kernels_->make_mover({});
   const Buffer flat(*kernels_, 2);
   const auto take = [&](float value, std::int64_t size) {
     flat.copy_in(std::vector<float>(2, value));
-    mover->take(flat.data(), std::vector<Part>{{0, size}}, false);
+    mover->take(0, flat.data(), std::vector<Part>{{0, size}}, false);
     std::shared_ptr<const HostArray> taken;
     while ((taken = mover->taken()) == nullptr) {
     }
@@ -240,13 +240,16 @@ TEST_P(MoverTest, HandsOutMemoryThatNobodyElseHolds) {
 }
 
 TEST_P(MoverTest, PutsRangesOneAfterTheOther) {
-  const auto mover = kernels_->make_mover();
+  const auto mover = kernels_->make_mover({});
   const Buffer flat(*kernels_, 6);
   flat.copy_in(std::vector<float>{0, 1, 2, 3, 4, 5});
   std::vector<float> values = {70, 80, 90};
-  mover->put(flat.data(), std::vector<Part>{{3, 2}, {0, 1}}, values);
+  mover->put(0, flat.data(), std::vector<Part>{{3, 2}, {0, 1}}, Encoding::f32,
+             std::as_bytes(std::span(values)));
   values.assign(3, -1);
-  mover->put(flat.data(), std::vector<Part>{{5, 1}}, std::vector<float>{60});
+  const std::vector<float> more = {60};
+  mover->put(1, flat.data(), std::vector<Part>{{5, 1}}, Encoding::f32,
+             std::as_bytes(std::span(more)));
   std::vector<float> now(6);
   flat.copy_out(now);
   EXPECT_EQ(now, (std::vector<float>{90, 1, 2, 70, 80, 60}));
