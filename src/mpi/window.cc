@@ -1,11 +1,30 @@
 #include "mpi/window.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
+#include <thread>
 #include <utility>
 
 namespace archipelago::mpi {
+namespace {
+
+// Until the request is complete: MPI_Wait and MPI_Win_flush would take a core from training for as
+// long as a slow link needs. The pauses are short beside what a socket's buffer holds.
+Outcome wait_idly(MPI_Request& request, const std::string& doing) {
+  using std::chrono::microseconds;
+  constexpr microseconds kShortest(20);
+  constexpr microseconds kLongest(500);
+  for (microseconds pause = kShortest;; pause = std::min(2 * pause, kLongest)) {
+    int done = 0;
+    const Outcome outcome = outcome_of(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing);
+    if (done || outcome != Outcome::ok) return outcome;
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+}  // namespace
 
 Window::Window(const Communicator& comm, std::size_t bytes) {
   void* base = nullptr;
@@ -35,10 +54,12 @@ Outcome Window::put(std::span<const std::byte> bytes, int target, std::size_t of
   constexpr std::size_t kLargestCount = std::numeric_limits<int>::max();
   while (!bytes.empty()) {
     const std::size_t count = std::min(bytes.size(), kLargestCount);
-    const Outcome outcome = outcome_of(
-        MPI_Put(bytes.data(), static_cast<int>(count), MPI_BYTE, target,
-                static_cast<MPI_Aint>(offset), static_cast<int>(count), MPI_BYTE, window_),
-        doing);
+    MPI_Request request = MPI_REQUEST_NULL;
+    Outcome outcome = outcome_of(MPI_Rput(bytes.data(), static_cast<int>(count), MPI_BYTE, target,
+                                          static_cast<MPI_Aint>(offset), static_cast<int>(count),
+                                          MPI_BYTE, window_, &request),
+                                 doing);
+    if (outcome == Outcome::ok) outcome = wait_idly(request, doing);
     if (outcome != Outcome::ok) return outcome;
     bytes = bytes.subspan(count);
     offset += count;
