@@ -1,3 +1,5 @@
+#include <netdb.h>
+
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -70,6 +72,19 @@ std::vector<std::string> split_words(const std::string& text, char separator) {
   return words;
 }
 
+// mpirun's own words would be about daemons.
+void require_known(const std::vector<std::string>& hosts) {
+  for (const std::string& host : hosts) {
+    addrinfo* found = nullptr;
+    const int error = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+    if (error != 0) {
+      throw Error(ExitCode::usage, "--hosts: no address is known of the host '" + host + "' (" +
+                                       ::gai_strerror(error) + ')');
+    }
+    ::freeaddrinfo(found);
+  }
+}
+
 config::RunConfig run_config(const LaunchOptions& options, std::vector<std::string> arguments,
                              std::size_t hosts) {
   const auto pass = [&](const char* name, int value) {
@@ -111,6 +126,7 @@ int run_launch(std::span<const std::string> arguments) {
     print_plan(plan_of(config, hosts), options.json);
     return 0;
   }
+  require_known(split_words(options.hosts, ','));
   return run_with_restarts(config, hosts, options.restarts);
 }
 

@@ -69,6 +69,8 @@ class Commands(unittest.TestCase):
         self.assert_refused(USAGE, ["--config", "lone --"], "launch", "--config", "x.ini")
         self.assert_refused(USAGE, ["--sync.quorum", "lone --"], "launch", "--sync.quorum=1")
         self.assert_refused(USAGE, ["--out"], "launch", "--", "--data.path", "x.h5")
+        self.assert_refused(USAGE, ["'host.invalid'"], "launch", "--hosts",
+                            "localhost,host.invalid", *self.launch()[1:])
         self.assert_refused(USAGE, ["--data.path"], "launch", "--", "--out", "run")
         self.assert_refused(USAGE, ["--out"], "train")
         self.assert_refused(USAGE, ["--sync.quorom", "--sync.quorum"],
