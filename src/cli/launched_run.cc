@@ -23,6 +23,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "runtime/run_folder.h"
 
 namespace archipelago::cli {
 namespace {
@@ -298,6 +299,8 @@ LaunchPlan plan_of(const config::RunConfig& config, const std::vector<std::strin
 int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, int restarts) {
   // The job's command line holds every option; what a rank's environment says must not add to it.
   config::clear_environment();
+  // A signal to this launcher must not stop the run of another one.
+  runtime::RunFolder(config.out).require_unused();
   ::setenv("HOME", "/", 0);  // mpirun does not start without one
   const Scratch scratch;
   const std::vector<std::string> all_hosts = hosts;

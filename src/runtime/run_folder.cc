@@ -17,9 +17,6 @@ namespace archipelago::runtime {
 RunFolder::RunFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
 void RunFolder::open_for_writing(bool resume) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ExitCode::configuration, "--out " + folder_.string() + ": " + what);
-  };
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error) refuse("cannot make the folder: " + error.message());
@@ -28,13 +25,24 @@ void RunFolder::open_for_writing(bool resume) {
   }
   lock_ = FileDescriptor(::open(lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!lock_.valid()) refuse(std::string("cannot write there: ") + std::strerror(errno));
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    refuse("another run uses it now (" + read_file(lock()) +
-           "); wait for it, or stop it by `touch " + stop().string() + "`");
-  }
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) refuse_used();
   std::filesystem::create_directories(checkpoints(), error);
   if (error) refuse("cannot make the folder checkpoints: " + error.message());
   require_room();
+}
+
+void RunFolder::require_unused() const {
+  const FileDescriptor file(::open(lock().c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0) refuse_used();
+}
+
+void RunFolder::refuse(const std::string& why) const {
+  throw Error(ExitCode::configuration, "--out " + folder_.string() + ": " + why);
+}
+
+void RunFolder::refuse_used() const {
+  refuse("another run uses it now (" + read_file(lock()) + "); wait for it, or stop it by `touch " +
+         stop().string() + "`");
 }
 
 bool RunFolder::holds_run() const {

@@ -18,6 +18,9 @@ class RunFolder {
   // (by which process), already used.
   void open_for_writing(bool resume);
 
+  // Throws Error(configuration) where another run uses the folder now, and names its process.
+  void require_unused() const;
+
   // A standby syncer's right to go on writing after the syncer: takes the lock where it can be had
   // (a syncer that hangs keeps it).
   void inherit();
@@ -35,6 +38,8 @@ class RunFolder {
   std::filesystem::path lock() const { return folder_ / ".lock"; }
 
  private:
+  [[noreturn]] void refuse(const std::string& why) const;
+  [[noreturn]] void refuse_used() const;
   bool holds_run() const;
   void require_room() const;
 

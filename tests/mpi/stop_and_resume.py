@@ -134,6 +134,10 @@ class StopAndResume(MpiTest):
         second = self.resume(run)
         self.assertEqual(second.wait(), CONFIGURATION)
         self.assertIn("another run uses it now", second.log())
+        # The launcher sees it by itself: a Ctrl-C is not for the first run.
+        third = self.resume(run, launch=True)
+        self.assertEqual(third.wait(), CONFIGURATION)
+        self.assertRegex(third.log(), r"\Aarchipelago: .*another run uses it now.*\n\Z")
         rounds = run.status()["round"]
         run.wait_for("the first went on", lambda: run.status()["round"] > rounds)
         run.stop()

@@ -76,6 +76,17 @@ TEST_F(RunFolderTest, RefusesASecondRunAndNamesTheFirst) {
   EXPECT_NE(what.find("another run uses it"), std::string::npos);
 }
 
+TEST_F(RunFolderTest, TellsThatItIsUsedWithoutTakingAnything) {
+  RunFolder(base_ / "none").require_unused();
+  EXPECT_FALSE(fs::exists(base_ / "none"));
+  {
+    RunFolder first(base_);
+    first.open_for_writing(false);
+    EXPECT_THROW(RunFolder(base_).require_unused(), Error);
+  }
+  RunFolder(base_).require_unused();
+}
+
 TEST_F(RunFolderTest, IsFreeAgainWhenTheFirstHasGone) {
   { RunFolder(base_).open_for_writing(false); }
   RunFolder second(base_);
