@@ -83,17 +83,33 @@ void write_first_status(const Job& job) {
   write_file(job.folder.status(), status.dump() + '\n', Durability::unflushed);
 }
 
-// The number of learners is an option: `scale` changes it for the running job alone.
-void tell_of_scaling(const Job& job) {
+// sync.learners of the start before this one.
+std::optional<int> learners_before(const Job& job) try {
+  const std::string words[] = {"--config", job.folder.config().string()};
+  return config::parse_run_config(words).sync.learners;
+} catch (const Error&) {  // edited since; it is replaced below
+  return std::nullopt;
+}
+
+// What `scale` asked of the start before this one is asked again once this one trains, unless the
+// option has changed since: then that is the newer wish.
+void keep_scale(const Job& job) {
   std::error_code error;
+  if (std::filesystem::exists(job.folder.scale(), error)) return;
   if (!std::filesystem::exists(job.folder.status(), error)) return;
   const auto status = nlohmann::json::parse(read_file(job.folder.status()), nullptr, false);
   const int learners = job.setup->config.sync.learners;
   if (!status.is_object() || !status.contains("learners_wanted")) return;
   const auto& before = status["learners_wanted"];
   if (before == learners) return;
-  log_info("the run had " + before.dump() + " learners when it ended and goes on with " +
-           std::to_string(learners) + " (sync.learners); `archipelago scale` changes it again");
+  const std::string had =
+      "the run had " + before.dump() + " learners when it ended; it goes on with ";
+  if (learners_before(job) == learners) {
+    write_file(job.folder.scale(), before.dump() + '\n', Durability::unflushed);
+    log_info(had + "them as soon as it trains");
+  } else {
+    log_info(had + std::to_string(learners) + " (sync.learners)");
+  }
 }
 
 }  // namespace
@@ -124,7 +140,7 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
   // The first thing that changes what an earlier start left.
   return together([&] {
     if (rank == Layout::kSyncer) {
-      tell_of_scaling(job);
+      keep_scale(job);
       std::filesystem::remove(job.folder.summary());
       write_file(job.folder.config(), config::write_ini(job.setup->config), Durability::flushed);
       write_first_status(job);
