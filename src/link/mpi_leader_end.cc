@@ -29,7 +29,7 @@ PeerState MpiLeaderEnd::put_report(const Report& report) {
   if (syncer_lost_) return PeerState::lost;
   const auto bytes = encode_report(layout_, report, ++reports_);
   bytes_up_ += static_cast<std::int64_t>(bytes.size());
-  const auto outcome = pair_.window.put(bytes, MpiPair::kSyncer, layout_.report_offset(),
+  const auto outcome = pair_.window.put({{bytes, layout_.report_offset()}}, MpiPair::kSyncer,
                                         "putting a report to the syncer");
   syncer_lost_ = outcome != mpi::Outcome::ok;
   return syncer_lost_ ? PeerState::lost : PeerState::alive;
@@ -49,20 +49,21 @@ PeerState MpiLeaderEnd::put_fragment(const FragmentHeader& header,
   slot_header.checksum = header_checksum(slot_header);
   bytes_up_ += static_cast<std::int64_t>(sizeof slot_header + data.size());
 
-  const auto put = [&](std::span<const std::byte> bytes, std::size_t offset) {
-    return pair_.window.put(bytes, MpiPair::kSyncer, offset, "putting a fragment to the syncer") ==
+  const auto put = [&](std::initializer_list<mpi::Window::Piece> pieces) {
+    return pair_.window.put(pieces, MpiPair::kSyncer, "putting a fragment to the syncer") ==
            mpi::Outcome::ok;
   };
   const Disturbance disturbance = std::exchange(disturbance_, {});
-  bool sent = put(data, layout_.data_offset(slot));
+  bool sent = put({{data, layout_.data_offset(slot)},
+                   {std::as_bytes(std::span(&slot_header, 1)), layout_.header_offset(slot)}});
   if (sent && disturbance.corrupt && !data.empty()) {
     const std::byte wrong = data[0] ^ std::byte{1};
-    sent = put(std::span(&wrong, 1), layout_.data_offset(slot));
+    sent = put({{std::span(&wrong, 1), layout_.data_offset(slot)}});
   }
   if (disturbance.inside) disturbance.inside();
   // The flag goes last, after a flush: whoever sees it sees the data.
-  sent = sent && put(std::as_bytes(std::span(&slot_header, 1)), layout_.header_offset(slot)) &&
-         put(std::as_bytes(std::span(&slot_header.number, 1)), layout_.flag_offset(slot));
+  sent =
+      sent && put({{std::as_bytes(std::span(&slot_header.number, 1)), layout_.flag_offset(slot)}});
   syncer_lost_ = !sent;
   return syncer_lost_ ? PeerState::lost : PeerState::alive;
 }

@@ -6,21 +6,25 @@
 #include <limits>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace archipelago::mpi {
 namespace {
 
 // Until the request is complete: MPI_Wait and MPI_Win_flush would take a core from training for as
-// long as a slow link needs. The pauses are short beside what a socket's buffer holds.
+// long as a slow link needs. Small puts are over before a pause would be; after that a pause is a
+// small part of the time waited so far, and short beside what a socket's buffer holds.
 Outcome wait_idly(MPI_Request& request, const std::string& doing) {
-  using std::chrono::microseconds;
-  constexpr microseconds kShortest(20);
-  constexpr microseconds kLongest(500);
-  for (microseconds pause = kShortest;; pause = std::min(2 * pause, kLongest)) {
+  using Clock = std::chrono::steady_clock;
+  constexpr Clock::duration kNoPause = std::chrono::microseconds(200);
+  constexpr Clock::duration kLongest = std::chrono::microseconds(500);
+  constexpr int kPart = 64;
+  for (const auto start = Clock::now();;) {
     int done = 0;
     const Outcome outcome = outcome_of(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing);
     if (done || outcome != Outcome::ok) return outcome;
-    std::this_thread::sleep_for(pause);
+    const auto waited = Clock::now() - start;
+    if (waited > kNoPause) std::this_thread::sleep_for(std::min(waited / kPart, kLongest));
   }
 }
 
@@ -49,20 +53,25 @@ Window& Window::operator=(Window&& other) noexcept {
   return *this;
 }
 
-Outcome Window::put(std::span<const std::byte> bytes, int target, std::size_t offset,
-                    const std::string& doing) {
+Outcome Window::put(std::initializer_list<Piece> pieces, int target, const std::string& doing) {
   constexpr std::size_t kLargestCount = std::numeric_limits<int>::max();
-  while (!bytes.empty()) {
-    const std::size_t count = std::min(bytes.size(), kLargestCount);
-    MPI_Request request = MPI_REQUEST_NULL;
-    Outcome outcome = outcome_of(MPI_Rput(bytes.data(), static_cast<int>(count), MPI_BYTE, target,
-                                          static_cast<MPI_Aint>(offset), static_cast<int>(count),
-                                          MPI_BYTE, window_, &request),
-                                 doing);
-    if (outcome == Outcome::ok) outcome = wait_idly(request, doing);
+  std::vector<MPI_Request> requests;
+  for (auto [bytes, offset] : pieces) {
+    while (!bytes.empty()) {
+      const std::size_t count = std::min(bytes.size(), kLargestCount);
+      const Outcome outcome =
+          outcome_of(MPI_Rput(bytes.data(), static_cast<int>(count), MPI_BYTE, target,
+                              static_cast<MPI_Aint>(offset), static_cast<int>(count), MPI_BYTE,
+                              window_, &requests.emplace_back(MPI_REQUEST_NULL)),
+                     doing);
+      if (outcome != Outcome::ok) return outcome;
+      bytes = bytes.subspan(count);
+      offset += count;
+    }
+  }
+  for (MPI_Request& request : requests) {
+    const Outcome outcome = wait_idly(request, doing);
     if (outcome != Outcome::ok) return outcome;
-    bytes = bytes.subspan(count);
-    offset += count;
   }
   return outcome_of(MPI_Win_flush(target, window_), doing);
 }

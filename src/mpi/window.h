@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <initializer_list>
 #include <span>
 #include <string>
 
@@ -24,10 +25,14 @@ class Window {
   // This rank's exposed memory.
   std::span<std::byte> memory() const { return memory_; }
 
-  // Copies `bytes` to `offset` of `target`'s memory and returns when they have arrived there.
-  // Only the writer calls it, never on a window whose target is known to be dead.
-  Outcome put(std::span<const std::byte> bytes, int target, std::size_t offset,
-              const std::string& doing);
+  struct Piece {
+    std::span<const std::byte> bytes;
+    std::size_t offset;  // in the target's memory
+  };
+
+  // Copies the pieces into `target`'s memory, in any order, and returns when all have arrived
+  // there. Only the writer calls it, never on a window whose target is known to be dead.
+  Outcome put(std::initializer_list<Piece> pieces, int target, const std::string& doing);
 
   MPI_Win get() const { return window_; }
 
