@@ -52,17 +52,18 @@ json memory_needed(const runtime::Setup& setup) {
   const bool differences = wire.differences();
   const auto up = [&](std::int64_t elements) { return fragment::encoded_size(wire.up, elements); };
   const auto down = [&](std::int64_t elements) {
-    return fragment::encoded_size(wire.down, elements);
+    return fragment::encoded_size(wire.whole(), elements);
   };
-  const json syncer = {
-      {"theta", all},
-      {"momentum", all},
-      {"encoded for learners", wire.down == fragment::Encoding::f32 ? 0 : down(setup.parameters)},
-      {"two slots a learner", 2 * learners * up(setup.largest_fragment)},
-      {"decoded arrivals", differences ? learners * largest : 0},
-      {"merged copies", 2 * largest},
-      {"versions that learners hold", differences ? 2 * largest : 0},
-      {"last checkpoint", 4 * all}};
+  const json syncer = {{"theta", all},
+                       {"momentum", all},
+                       {"encoded for learners",
+                        wire.whole() == fragment::Encoding::f32 ? 0 : down(setup.parameters)},
+                       {"updates for learners", wire.updates() ? down(setup.parameters) : 0},
+                       {"two slots a learner", 2 * learners * up(setup.largest_fragment)},
+                       {"decoded arrivals", differences ? learners * largest : 0},
+                       {"merged copies", 2 * largest},
+                       {"versions that learners hold", differences ? 2 * largest : 0},
+                       {"last checkpoint", 4 * all}};
   const json learner = {{"parameters", all},
                         {"bases", differences ? down(setup.parameters) : 0},
                         {"error feedback", fragment::has_error_feedback(wire.up) ? all : 0},
@@ -145,6 +146,7 @@ void run_learner(runtime::Job& job, double step_seconds) {
   runtime::Communication communication(
       std::move(ends),
       std::make_unique<runtime::FragmentEncoder>(job.setup->wire, job.setup->fragment_count(), 1),
+      std::make_unique<runtime::FragmentDecoder>(job.setup->wire, job.setup->fragment_count(), 1),
       [](const link::DownHeader&) {});
   bench::DummyLearner learner(*job.setup, communication, step_seconds);
   const bool complete = learner.run();

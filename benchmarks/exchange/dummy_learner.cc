@@ -33,7 +33,7 @@ bool DummyLearner::run() {
     runtime::Inbox inbox = communication_.take();
     if (inbox.syncer_lost) return false;
     if (inbox.order) begin(*inbox.order);
-    for (auto& [fragment, message] : inbox.fragments) receive(message);
+    for (const auto& [number, fragment] : inbox.fragments) receive(fragment);
     for (auto ask = inbox.asks.rbegin(); ask != inbox.asks.rend(); ++ask) {
       runtime::remember(asks_, *ask);
     }
@@ -66,19 +66,17 @@ void DummyLearner::begin(const link::DownHeader& order) {
   report(link::Phase::playing);
 }
 
-void DummyLearner::receive(link::DownMessage& message) {
-  const int fragment = message.header.fragment;
+void DummyLearner::receive(const runtime::WholeFragment& arrived) {
+  const int fragment = arrived.header.fragment;
   const auto& extent = setup_.fragments[at(fragment)];
   link::Values scratch;
-  const auto values = codec_.read(setup_.wire.down, message.data, extent.size, scratch);
+  const auto values = codec_.read(setup_.wire.whole(), *arrived.data, extent.size, scratch);
   if (!values) return;
   fragment::scatter(extent, *values, parameters_);
-  held_[at(fragment)] = message.header.version;
+  held_[at(fragment)] = arrived.header.version;
   steps_since_[at(fragment)] = 0;
-  runtime::forget_closed(asks_, message.header);
-  if (setup_.wire.differences()) {
-    bases_[at(fragment)] = std::make_shared<const link::Bytes>(std::move(message.data));
-  }
+  runtime::forget_closed(asks_, arrived.header);
+  if (setup_.wire.differences()) bases_[at(fragment)] = arrived.data;
   report(link::Phase::playing);
 }
 

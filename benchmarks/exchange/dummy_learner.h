@@ -26,7 +26,7 @@ class DummyLearner {
 
  private:
   void begin(const link::DownHeader& order);
-  void receive(link::DownMessage& message);
+  void receive(const runtime::WholeFragment& arrived);
   void answer();
   void step();
   void report(link::Phase phase);

@@ -5,8 +5,8 @@
 
 Every run waits for all learners in every round, so that runs differ by their encodings and not by which
 learner was late. Prints, for each pair of encodings (what learners send / what they receive), the final
-validation loss of each seed against the first pair's with the same seed, and bytes up and down against
-the first pair's and against what data-parallel training would move over the same links: each learner
+validation loss of each seed against the first pair's with the same seed, and bytes up and down a token,
+of all learners together, and against what data-parallel training would move over the same links: each learner
 sends and receives 2 (1 - 1/M) f32 gradients of the model each step (ring all-reduce).
 """
 
@@ -75,7 +75,7 @@ def main():
     learners = int({**OPTIONS, **changed}["sync.learners"])
 
     seeds = " | ".join(f"seed {seed}" for seed in arguments.seeds)
-    print(f"| up / down | {seeds} | mean change | bytes up | bytes down | of data-parallel's |")
+    print(f"| up / down | {seeds} | mean change | bytes up a token | bytes down a token | of data-parallel's |")
     print("|---|" + "---|" * (len(arguments.seeds) + 4))
     first = None
     for pair in arguments.pairs:
@@ -85,15 +85,12 @@ def main():
         changes = [a["final_val_loss"] / b["final_val_loss"] - 1 for a, b in zip(runs, first)]
         losses = " | ".join(f"{a['final_val_loss']:.4f} ({change:+.2%})" for a, change in zip(runs, changes))
 
-        def bytes_a_step(name, of):
-            return statistics.mean(a[name] / a["steps"] for a in of)
-
-        up_bytes, down_bytes = bytes_a_step("bytes_up", runs), bytes_a_step("bytes_down", runs)
-        parallel = 2 * 2 * (1 - 1 / learners) * 4 * runs[0]["parameters"]
+        up_bytes, down_bytes = (statistics.mean(a[name] / a["tokens"] for a in runs)
+                                for name in ("bytes_up", "bytes_down"))
+        parallel = 2 * 2 * (1 - 1 / learners) * 4 * runs[0]["parameters"] * statistics.mean(
+            a["steps"] / a["tokens"] for a in runs)
         print(f"| {pair} | {losses} | {statistics.mean(changes):+.2%}"
-              f" | {up_bytes / bytes_a_step('bytes_up', first):.1%}"
-              f" | {down_bytes / bytes_a_step('bytes_down', first):.1%}"
-              f" | 1/{parallel / (up_bytes + down_bytes):.0f} |", flush=True)
+              f" | {up_bytes:.1f} | {down_bytes:.1f} | 1/{parallel / (up_bytes + down_bytes):.0f} |", flush=True)
 
 
 if __name__ == "__main__":

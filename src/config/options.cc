@@ -107,7 +107,8 @@ std::vector<Option> wire_options(Wire& w) {
   return {
       choice("wire.up", w.up, {"f32", "bf16", "int8", "e3m0"},
              "encoding of what learners send; e3m0: 4 bits"),
-      choice("wire.down", w.down, {"f32", "bf16"}, "encoding of what learners receive"),
+      choice("wire.down", w.down, {"f32", "bf16", "int8", "e3m0"},
+             "encoding of what learners receive"),
   };
 }
 

@@ -83,7 +83,7 @@ struct Sync {
 
 struct Wire {
   std::string up = "f32";    // what learners send: f32, bf16, int8, e3m0
-  std::string down = "f32";  // what they receive: f32, bf16
+  std::string down = "f32";  // what they receive: the same
 };
 
 struct Checkpoint {

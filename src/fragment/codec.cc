@@ -40,6 +40,18 @@ std::optional<std::span<const float>> Codec::read(Encoding encoding,
   return std::span<const float>(scratch);
 }
 
+std::optional<std::vector<std::byte>> Codec::advance(Encoding whole,
+                                                     std::span<const std::byte> before,
+                                                     Encoding encoding,
+                                                     std::span<const std::byte> update,
+                                                     std::int64_t count) const {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  if (!decode(whole, before, {}, values) || !decode(encoding, update, values, values)) {
+    return std::nullopt;
+  }
+  return encode(whole, values).bytes;
+}
+
 bool Codec::decode(Encoding encoding, std::span<const std::byte> bytes, std::span<const float> base,
                    std::span<float> values) const {
   const auto count = static_cast<std::int64_t>(values.size());

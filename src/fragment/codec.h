@@ -18,7 +18,8 @@ using kernels::Encoding;
 // The encoding that an option names: f32, bf16, int8, e3m0.
 Encoding encoding_named(std::string_view name);
 
-// Whether what an encoding loses of one message is added to the next.
+// Whether an encoding is for differences alone, and what it loses of one message is added to the
+// next.
 constexpr bool has_error_feedback(Encoding encoding) {
   return encoding == Encoding::int8 || encoding == Encoding::e3m0;
 }
@@ -44,6 +45,14 @@ class Codec {
   // bytes are aligned as floats. Nothing when decode() would say false.
   std::optional<std::span<const float>> read(Encoding encoding, std::span<const std::byte> bytes,
                                              std::int64_t count, std::vector<float>& scratch) const;
+
+  // The data of the version that an update leads to: what `before` says plus what `update` says,
+  // encoded as `before`. Both have the length of `count` elements; nothing when they have not. The
+  // same bits wherever it is computed.
+  std::optional<std::vector<std::byte>> advance(Encoding whole, std::span<const std::byte> before,
+                                                Encoding encoding,
+                                                std::span<const std::byte> update,
+                                                std::int64_t count) const;
 
   // values = base + what the bytes say; `base` may be empty (zero). False, and nothing done, unless
   // `bytes` has the length of so many elements: whoever sent them may be anybody.

@@ -99,6 +99,10 @@ struct DownHeader {
   std::int32_t orderly = 0;   // finish: 1 when nobody died, so MPI_Finalize is safe
   std::int32_t moment = 0;    // fault: Moment of src/runtime/chaos.h
   std::int32_t encoding = 0;  // of the data, fragment::Encoding
+  // A fragment that comes as the difference from the version before: checksums of the whole data of
+  // that and of this version.
+  std::uint64_t base_checksum = 0;
+  std::uint64_t whole_checksum = 0;
 };
 
 using Values = std::vector<float>;

@@ -33,12 +33,14 @@ bool is_order(link::DownKind kind) {
 
 Communication::Communication(std::vector<std::unique_ptr<link::LeaderEnd>> ends,
                              std::unique_ptr<FragmentEncoder> encoder,
+                             std::unique_ptr<FragmentDecoder> decoder,
                              std::function<void(const link::DownHeader&)> inflict,
                              std::size_t syncers)
     : ends_(std::move(ends)),
       syncers_(syncers),
       cut_until_(ends_.size()),
       encoder_(std::move(encoder)),
+      decoder_(std::move(decoder)),
       inflict_(std::move(inflict)),
       lost_(ends_.size(), false) {
   for (std::size_t term = 0; term < ends_.size(); ++term) {
@@ -161,10 +163,12 @@ void Communication::sort_in(std::size_t term, link::DownMessage message) {
     suffer(term, header);
     return;
   }
+  if (header.kind == link::DownKind::fragment) {
+    sort_in_fragment(term, std::move(message));
+    return;
+  }
   const std::lock_guard lock(mutex_);
-  if (only_merges(term) ? term_ != 0 : term < term_) return;
-  if (term > term_ && !only_merges(term)) turn_to(term);
-  if (header.kind == link::DownKind::turn) return;
+  if (!listens_to(term) || header.kind == link::DownKind::turn) return;
   if (is_order(header.kind)) {
     // What came before an order was meant for the life before it, save where another pair was
     // quicker.
@@ -175,9 +179,6 @@ void Communication::sort_in(std::size_t term, link::DownMessage message) {
     inbox_.asks.clear();
     inbox_.pause = false;
     staged_.clear();
-  } else if (header.kind == link::DownKind::fragment) {
-    forget_closed(inbox_.asks, header);
-    inbox_.fragments[header.fragment] = std::move(message);
   } else if (header.kind == link::DownKind::lease) {
     inbox_.lease = std::move(message);
   } else if (header.kind == link::DownKind::ask) {
@@ -189,6 +190,26 @@ void Communication::sort_in(std::size_t term, link::DownMessage message) {
   } else if (header.kind == link::DownKind::leave) {
     inbox_.leave = true;
   }
+}
+
+// Decoded without the lock, which the compute thread may want.
+void Communication::sort_in_fragment(std::size_t term, link::DownMessage message) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!listens_to(term)) return;
+  }
+  auto fragment = decoder_->decode(std::move(message));
+  if (!fragment) return;
+  const std::lock_guard lock(mutex_);
+  if (!listens_to(term)) return;
+  forget_closed(inbox_.asks, fragment->header);
+  inbox_.fragments[fragment->header.fragment] = *std::move(fragment);
+}
+
+bool Communication::listens_to(std::size_t term) {
+  if (only_merges(term)) return term_ == 0;
+  if (term > term_) turn_to(term);
+  return term == term_;
 }
 
 bool Communication::is_cut(std::size_t term) const { return now_seconds() < cut_until_[term]; }

@@ -13,17 +13,18 @@
 #include "kernels/mover.h"
 #include "link/link.h"
 #include "runtime/asks.h"
+#include "runtime/fragment_decoder.h"
 #include "runtime/fragment_encoder.h"
 
 namespace archipelago::runtime {
 
 // What the syncer said since the leader last asked.
 struct Inbox {
-  std::optional<link::DownHeader> order;       // the newest assign, expel or retire
-  std::map<int, link::DownMessage> fragments;  // the newest of each fragment, later than `order`
-  std::optional<link::DownMessage> lease;      // the newest, later than `order`
-  Asks asks;                                   // later than `order`
-  std::vector<link::DownHeader> faults;        // for the compute thread
+  std::optional<link::DownHeader> order;   // the newest assign, expel or retire
+  std::map<int, WholeFragment> fragments;  // the newest of each fragment, later than `order`
+  std::optional<link::DownMessage> lease;  // the newest, later than `order`
+  Asks asks;                               // later than `order`
+  std::vector<link::DownHeader> faults;    // for the compute thread
   bool pause = false;
   std::optional<link::DownHeader> finish;
   bool leave = false;
@@ -42,11 +43,12 @@ struct Inbox {
 // says is dropped.
 class Communication {
  public:
-  // `encoder`: of what is staged. `syncers`: ends of syncers that share the fragments.
-  // `inflict`: carries out a planned fault on this island (kill, stop), called on a communication
-  // thread. Each end is used by its thread only, from now until stop() or the destructor.
+  // `encoder`: of what is staged. `decoder`: of fragments that come. `syncers`: ends of syncers
+  // that share the fragments. `inflict`: carries out a planned fault on this island (kill, stop),
+  // called on a communication thread. Each end is used by its thread only, from now until stop() or
+  // the destructor.
   Communication(std::vector<std::unique_ptr<link::LeaderEnd>> ends,
-                std::unique_ptr<FragmentEncoder> encoder,
+                std::unique_ptr<FragmentEncoder> encoder, std::unique_ptr<FragmentDecoder> decoder,
                 std::function<void(const link::DownHeader&)> inflict, std::size_t syncers = 1);
   ~Communication();
   Communication(const Communication&) = delete;
@@ -87,6 +89,7 @@ class Communication {
   bool send_report(std::size_t term);
   bool send_fragment(std::size_t term);
   void sort_in(std::size_t term, link::DownMessage message);
+  void sort_in_fragment(std::size_t term, link::DownMessage message);
   void suffer(std::size_t term, const link::DownHeader& fault);
   bool is_cut(std::size_t term) const;
   void mark(std::size_t term, link::PeerState state);
@@ -95,6 +98,8 @@ class Communication {
 
   // With the mutex held.
   void turn_to(std::size_t term);
+  // Turns to the term where it is a later one; whether what it says counts.
+  bool listens_to(std::size_t term);
   bool is_present(std::size_t term) const { return term == term_ && !inbox_.syncer_lost; }
   std::size_t end_for(int fragment) const;
 
@@ -103,6 +108,7 @@ class Communication {
   // By term: messages are lost both ways, on all pairs of the term.
   std::vector<std::atomic<double>> cut_until_;
   std::unique_ptr<FragmentEncoder> encoder_;
+  std::unique_ptr<FragmentDecoder> decoder_;
   std::function<void(const link::DownHeader&)> inflict_;
 
   mutable std::mutex mutex_;

@@ -28,7 +28,7 @@ std::span<const std::byte> FragmentEncoder::encode(link::FragmentHeader& header,
     incarnation_ = header.incarnation;
   }
   link::Values scratch;
-  const auto origin = codec_.read(wire_.down, *base, header.elements, scratch);
+  const auto origin = codec_.read(wire_.whole(), *base, header.elements, scratch);
   if (!origin) throw Error(ExitCode::internal, "a fragment's base is not of the fragment");
   std::span<float> residual;
   if (fragment::has_error_feedback(wire_.up)) {

@@ -21,8 +21,8 @@ class FragmentEncoder {
   FragmentEncoder(const Wire& wire, int fragments, int threads);
 
   // Sets header.encoding and header.checksum. The result is `values` itself or stands in `buffer`.
-  // `checksum`: of the values, where it was taken with them. `base`: with differences the data, as
-  // it came, of the version that header.base_version names.
+  // `checksum`: of the values, where it was taken with them. `base`: with differences the data,
+  // whole, of the version that header.base_version names.
   std::span<const std::byte> encode(link::FragmentHeader& header, std::span<const float> values,
                                     std::optional<std::uint64_t> checksum, const link::Bytes* base,
                                     link::Bytes& buffer);

@@ -18,7 +18,8 @@ FragmentSender::FragmentSender(link::SyncerEnd& link, GlobalState& state, int fr
     : link_(link), state_(state), fragments_(fragments) {}
 
 void FragmentSender::add_peer() {
-  peers_.push_back({std::vector<bool>(static_cast<std::size_t>(fragments_), false)});
+  const auto fragments = static_cast<std::size_t>(fragments_);
+  peers_.push_back({std::vector<bool>(fragments, false), std::vector<std::int32_t>(fragments, -1)});
 }
 
 void FragmentSender::mark(int peer, int fragment) {
@@ -28,9 +29,14 @@ void FragmentSender::mark(int peer, int fragment) {
   missing = true;
 }
 
+void FragmentSender::mark_whole(int peer, int fragment) {
+  peers_.at(static_cast<std::size_t>(peer)).sent.at(static_cast<std::size_t>(fragment)) = -1;
+  mark(peer, fragment);
+}
+
 void FragmentSender::mark_all(int peer) {
   for (int fragment = 0; fragment < fragments_; ++fragment) {
-    if (state_.holds(fragment)) mark(peer, fragment);
+    if (state_.holds(fragment)) mark_whole(peer, fragment);
   }
 }
 
@@ -38,13 +44,14 @@ void FragmentSender::mark_older(int peer, std::span<const std::int32_t> reported
                                 std::span<const std::int32_t> versions) {
   for (std::size_t p = 0; p < versions.size(); ++p) {
     const int fragment = static_cast<int>(p);
-    if (state_.holds(fragment) && reported[p] < versions[p]) mark(peer, fragment);
+    if (state_.holds(fragment) && reported[p] < versions[p]) mark_whole(peer, fragment);
   }
 }
 
 void FragmentSender::begin_life(int peer, int learner, int incarnation) {
   Peer& to = peers_.at(static_cast<std::size_t>(peer));
   to.missing.assign(to.missing.size(), false);
+  to.sent.assign(to.sent.size(), -1);
   to.count = 0;
   to.learner = learner;
   to.incarnation = incarnation;
@@ -63,17 +70,25 @@ void FragmentSender::pump(std::int64_t run_tokens) {
 }
 
 void FragmentSender::send(int peer, int fragment, std::int64_t run_tokens) {
-  const Peer& to = peers_.at(static_cast<std::size_t>(peer));
+  Peer& to = peers_.at(static_cast<std::size_t>(peer));
+  std::int32_t& sent = to.sent.at(static_cast<std::size_t>(fragment));
+  const auto update = state_.update_from(fragment, sent);
+  sent = update ? sent + 1 : state_.version(fragment);
   link::DownHeader header;
   header.kind = link::DownKind::fragment;
   header.learner = to.learner;
   header.incarnation = to.incarnation;
   header.fragment = fragment;
-  header.version = state_.version(fragment);
+  header.version = sent;
   header.tokens = run_tokens;
   header.elements = static_cast<std::int64_t>(state_.theta(fragment)->size());
-  header.encoding = static_cast<std::int32_t>(state_.encoding());
-  link_.send(peer, header, state_.payload(fragment));
+  header.encoding = static_cast<std::int32_t>(update ? state_.wire().down : state_.wire().whole());
+  if (update) {
+    header.base_checksum = update->base;
+    header.whole_checksum = update->whole;
+  }
+  link_.send(peer, header, update ? update->data : state_.payload(fragment));
+  if (sent < state_.version(fragment)) mark(peer, fragment);
 }
 
 }  // namespace archipelago::runtime

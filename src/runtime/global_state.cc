@@ -18,12 +18,13 @@ GlobalState::GlobalState(const Setup& setup, Share share)
     : setup_(setup),
       share_(share),
       versions_(setup.fragments.size(), 0),
-      payloads_(setup.fragments.size()),
+      published_(setup.fragments.size()),
       earlier_(setup.fragments.size()) {
   std::vector<float> flat(static_cast<std::size_t>(setup.parameters));
   model::initialize_parameters(setup.tensors, setup.config.model, setup.config.train.seed, flat);
   theta_ = split(flat);
   momentum_ = split(std::vector<float>(flat.size(), 0.0F));
+  publish_all();
 }
 
 GlobalState::GlobalState(const Setup& setup, const checkpoint::Global& state, Share share)
@@ -32,8 +33,10 @@ GlobalState::GlobalState(const Setup& setup, const checkpoint::Global& state, Sh
       theta_(split(state.common.parameters)),
       momentum_(split(state.momentum)),
       versions_(state.common.versions),
-      payloads_(setup.fragments.size()),
-      earlier_(setup.fragments.size()) {}
+      published_(setup.fragments.size()),
+      earlier_(setup.fragments.size()) {
+  publish_all();
+}
 
 std::shared_ptr<const link::Values> GlobalState::theta(int fragment) const {
   return theta_[at(fragment)];
@@ -51,8 +54,8 @@ GlobalState::MergedFragment GlobalState::merge(int fragment,
   const sync::OuterSettings outer{setup_.config.sync.outer_lr, setup_.config.sync.outer_momentum};
   sync::merge_fragment(setup_.pieces[at(fragment)], inputs, outer,
                        {old_theta, *momentum_[at(fragment)]}, {*theta, *momentum}, 1);
-  auto payload = encode(theta);
-  return {fragment, std::move(theta), std::move(momentum), std::move(payload)};
+  auto published = publish(fragment, theta);
+  return {fragment, std::move(theta), std::move(momentum), std::move(published)};
 }
 
 void GlobalState::adopt(MergedFragment merged) {
@@ -61,9 +64,12 @@ void GlobalState::adopt(MergedFragment merged) {
     earlier_[p].push_back(std::move(theta_[p]));
     if (earlier_[p].size() > kEarlierVersions) earlier_[p].pop_front();
   }
+  if (setup_.wire.updates() && !merged.published) {
+    merged.published = publish(merged.fragment, merged.theta);
+  }
   theta_[p] = std::move(merged.theta);
   momentum_[p] = std::move(merged.momentum);
-  payloads_[p] = std::move(merged.payload);
+  published_[p] = std::move(merged.published);
   ++versions_[p];
 }
 
@@ -71,7 +77,7 @@ void GlobalState::put(MergedFragment fragment, std::int32_t version) {
   const std::size_t p = at(fragment.fragment);
   theta_[p] = std::move(fragment.theta);
   momentum_[p] = std::move(fragment.momentum);
-  payloads_[p] = std::move(fragment.payload);
+  published_[p] = std::move(fragment.published);
   versions_[p] = version;
 }
 
@@ -97,16 +103,58 @@ void GlobalState::drop_unheld(const std::vector<sync::LearnerView>& learners) {
 }
 
 link::Payload GlobalState::payload(int fragment) {
-  auto& payload = payloads_[at(fragment)];
-  if (!payload) payload = encode(theta_[at(fragment)]);
-  return *payload;
+  auto& published = published_[at(fragment)];
+  if (!published) published = Published{encode(theta_[at(fragment)])};
+  return published->whole;
+}
+
+std::optional<GlobalState::Update> GlobalState::update_from(int fragment,
+                                                            std::int32_t version) const {
+  const auto& published = published_[at(fragment)];
+  const std::int64_t age = std::int64_t{versions_[at(fragment)]} - version;
+  if (!published || age <= 0 || age > std::ssize(published->updates)) return std::nullopt;
+  return published->updates[published->updates.size() - static_cast<std::size_t>(age)];
+}
+
+GlobalState::Published GlobalState::publish(
+    int fragment, const std::shared_ptr<const link::Values>& theta) const {
+  if (setup_.wire.updates()) return publish_update(*published_[at(fragment)], *theta);
+  return {encode(theta)};
+}
+
+// What the encoding loses is in the next difference, since that is from what learners hold.
+GlobalState::Published GlobalState::publish_update(const Published& before,
+                                                   const link::Values& theta) const {
+  const auto [whole, down] = std::pair(setup_.wire.whole(), setup_.wire.down);
+  const fragment::Codec codec(1);
+  link::Values scratch;
+  const auto held = codec.read(whole, before.whole.bytes(), std::ssize(theta), scratch);
+  auto update = codec.encode(down, theta, *held).bytes;
+  auto after = codec.advance(whole, before.whole.bytes(), down, update, std::ssize(theta));
+  Published published{link::Payload(std::make_shared<const link::Bytes>(std::move(*after))),
+                      before.updates};
+  published.updates.push_back(
+      {link::Payload(std::make_shared<const link::Bytes>(std::move(update))),
+       before.whole.checksum(), published.whole.checksum()});
+  const std::size_t bytes = published.updates.back().data.bytes().size();
+  while (published.updates.size() * bytes >= published.whole.bytes().size()) {
+    published.updates.pop_front();
+  }
+  return published;
+}
+
+void GlobalState::publish_all() {
+  if (!setup_.wire.updates()) return;
+  for (std::size_t p = 0; p < theta_.size(); ++p) {
+    if (holds(static_cast<int>(p))) published_[p] = Published{encode(theta_[p])};
+  }
 }
 
 link::Payload GlobalState::encode(const std::shared_ptr<const link::Values>& theta) const {
-  if (setup_.wire.down == fragment::Encoding::f32) return link::Payload(theta);
+  if (setup_.wire.whole() == fragment::Encoding::f32) return link::Payload(theta);
   const fragment::Codec codec(1);
   return link::Payload(
-      std::make_shared<const link::Bytes>(codec.encode(setup_.wire.down, *theta).bytes));
+      std::make_shared<const link::Bytes>(codec.encode(setup_.wire.whole(), *theta).bytes));
 }
 
 std::vector<float> GlobalState::flat_parameters() const { return join(theta_); }

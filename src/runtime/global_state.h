@@ -26,6 +26,8 @@ class GlobalState {
   // As a checkpoint left it; `state` fits the setup (checkpoint::require_same_model).
   GlobalState(const Setup& setup, const checkpoint::Global& state, Share share = {});
 
+  const Wire& wire() const { return setup_.wire; }
+
   // Whether it belongs to the share.
   bool holds(int fragment) const { return share_.holds(fragment); }
 
@@ -33,21 +35,36 @@ class GlobalState {
   // Of an earlier version that a learner may still hold; null when it is not kept any more.
   std::shared_ptr<const link::Values> theta(int fragment, std::int32_t version) const;
 
-  // Theta as learners receive it, encoded. They all get the same bytes of a version, whoever sends
-  // them and when.
+  // The fragment as learners hold it, whole (Wire::whole()). They all come to the same bytes of a
+  // version, whoever sends them, when, and in which of the two ways.
   link::Payload payload(int fragment);
-  fragment::Encoding encoding() const { return setup_.wire.down; }
+
+  // Where updates travel, the one that leads from `version` to the next; nothing when it is not
+  // kept.
+  struct Update {
+    link::Payload data;
+    std::uint64_t base;   // checksum of the whole fragment before
+    std::uint64_t whole;  // and after
+  };
+  std::optional<Update> update_from(int fragment, std::int32_t version) const;
 
   std::shared_ptr<const link::Values> momentum(int fragment) const;
   std::int32_t version(int fragment) const { return versions_[at(fragment)]; }
   const std::vector<std::int32_t>& versions() const { return versions_; }
+
+  // What learners are sent of a fragment.
+  struct Published {
+    link::Payload whole;
+    // The last ones, newest last, as long as they take fewer bytes than the whole fragment.
+    std::deque<Update> updates = {};
+  };
 
   // The values of a fragment after a merge, made without touching the present ones.
   struct MergedFragment {
     int fragment;
     std::shared_ptr<const link::Values> theta;
     std::shared_ptr<const link::Values> momentum;
-    std::optional<link::Payload> payload = {};  // of theta; nothing: made when it is needed
+    std::optional<Published> published = {};  // of theta; nothing: made when it is needed
   };
   MergedFragment merge(int fragment, const std::vector<sync::MergeInput>& inputs) const;
 
@@ -82,13 +99,18 @@ class GlobalState {
   std::vector<float> join(const Fragments& fragments) const;
   std::span<const float> tensor(const Fragments& fragments, std::size_t tensor) const;
   link::Payload encode(const std::shared_ptr<const link::Values>& theta) const;
+  // After the present version of the fragment.
+  Published publish(int fragment, const std::shared_ptr<const link::Values>& theta) const;
+  Published publish_update(const Published& before, const link::Values& theta) const;
+  // Updates begin from what is published, so that this is there from the start.
+  void publish_all();
 
   const Setup& setup_;
   Share share_;
   Fragments theta_;
   Fragments momentum_;
   std::vector<std::int32_t> versions_;
-  std::vector<std::optional<link::Payload>> payloads_;
+  std::vector<std::optional<Published>> published_;
   std::vector<std::deque<std::shared_ptr<const link::Values>>> earlier_;  // newest last
 };
 

@@ -94,10 +94,10 @@ IslandProcess::Plan IslandProcess::decide() {
     Inbox inbox = communication_->take();
     Plan plan;
     plan.command = choose(inbox);
-    for (auto& [fragment, message] : inbox.fragments) {
-      run_tokens_ = std::max(run_tokens_, message.header.tokens);
-      forget_closed(asks_, message.header);
-      arrived_.push_back(std::move(message));
+    for (auto& [number, fragment] : inbox.fragments) {
+      run_tokens_ = std::max(run_tokens_, fragment.header.tokens);
+      forget_closed(asks_, fragment.header);
+      arrived_.push_back(std::move(fragment));
     }
     if (inbox.lease) lease_ = std::move(inbox.lease);
     for (auto ask = inbox.asks.rbegin(); ask != inbox.asks.rend(); ++ask) remember(asks_, *ask);
@@ -135,7 +135,7 @@ IslandProcess::Command IslandProcess::choose(const Inbox& inbox) {
   if (inbox.pause) paused_ = true;
   if (is_new_order(inbox)) {
     std::erase_if(arrived_,
-                  [&](const auto& message) { return !is_for(message.header, *inbox.order); });
+                  [&](const auto& fragment) { return !is_for(fragment.header, *inbox.order); });
     lease_.reset();
     asks_.clear();
     paused_ = inbox.pause;
@@ -160,14 +160,15 @@ void IslandProcess::share(Plan& plan) {
 void IslandProcess::receive_fragments(const Plan& plan) {
   if (plan.fragments == 0) return;
   if (communication_ == nullptr) arrived_.resize(static_cast<std::size_t>(plan.fragments));
-  for (auto& message : arrived_) {
-    island_.broadcast(bytes_of(message.header));
-    message.data.resize(static_cast<std::size_t>(message.header.bytes));
-    island_.broadcast(message.data);
-    state_->receive_encoded(message.header.fragment, message.header.version, message.data);
+  for (auto& [header, data] : arrived_) {
+    island_.broadcast(bytes_of(header));
+    if (data == nullptr) {
+      data = std::make_shared<link::Bytes>(static_cast<std::size_t>(header.bytes));
+    }
+    island_.broadcast(*data);
+    state_->receive_encoded(header.fragment, header.version, *data);
     if (communication_ == nullptr || !state_->needs_base()) continue;
-    bases_[static_cast<std::size_t>(message.header.fragment)] =
-        std::make_shared<const link::Bytes>(std::move(message.data));
+    bases_[static_cast<std::size_t>(header.fragment)] = std::move(data);
   }
   arrived_.clear();
   state_->set_run_tokens(plan.run_tokens);

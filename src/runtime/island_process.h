@@ -97,7 +97,7 @@ class IslandProcess {
   std::unique_ptr<CheckpointWriter> writer_;
   std::int64_t orders_ = 0;
   std::optional<link::DownHeader> order_;
-  std::vector<link::DownMessage> arrived_;
+  std::vector<WholeFragment> arrived_;
   std::optional<link::DownMessage> lease_;  // not followed yet
   std::int64_t followed_lease_ = 0;
   std::int64_t lease_tokens_ = 0;

@@ -17,7 +17,7 @@ LearnerMemory learner_memory(const Setup& setup, const config::RunConfig& own,
       own.device == "cuda" ? std::numeric_limits<std::int64_t>::max() : kernels::kHostRowsAtOnce;
   const auto& wire = setup.wire;
   const std::int64_t bases =
-      wire.differences() ? fragment::encoded_size(wire.down, setup.parameters) : 0;
+      wire.differences() ? fragment::encoded_size(wire.whole(), setup.parameters) : 0;
   const std::int64_t residuals = fragment::has_error_feedback(wire.up) ? parameters : 0;
   return {.parameters = parameters,
           .gradients = parameters,

@@ -82,11 +82,11 @@ void LearnerState::take_fixed_share() {
 void LearnerState::receive_encoded(int fragment, std::int32_t version,
                                    std::span<const std::byte> data) {
   const std::int64_t elements = setup_.fragments[at(fragment)].size;
-  if (std::ssize(data) != fragment::encoded_size(setup_.wire.down, elements)) {
+  if (std::ssize(data) != fragment::encoded_size(setup_.wire.whole(), elements)) {
     throw Error(ExitCode::internal, "the data of fragment " + std::to_string(fragment) + " has " +
                                         std::to_string(data.size()) + " bytes");
   }
-  put(fragment, version, setup_.wire.down, data);
+  put(fragment, version, setup_.wire.whole(), data);
 }
 
 void LearnerState::receive(int fragment, std::int32_t version, std::span<const float> values) {

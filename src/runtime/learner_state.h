@@ -47,8 +47,8 @@ class LearnerState {
   // Overwrites a fragment by the global one; the moments stay.
   void receive(int fragment, std::int32_t version, std::span<const float> values);
 
-  // The same, encoded as the options say. Throws Error(internal) when the data's length is not the
-  // fragment's.
+  // The same, encoded as Wire::whole() says. Throws Error(internal) when the data's length is not
+  // the fragment's.
   void receive_encoded(int fragment, std::int32_t version, std::span<const std::byte> data);
 
   bool holds_all() const;

@@ -42,6 +42,8 @@ struct OnHost {
         std::move(ends),
         std::make_unique<FragmentEncoder>(job.setup->wire, job.setup->fragment_count(),
                                           job.setup->config.train.threads),
+        std::make_unique<FragmentDecoder>(job.setup->wire, job.setup->fragment_count(),
+                                          job.setup->config.train.threads),
         [&island](const link::DownHeader& fault) { inflict(fault, island); },
         static_cast<std::size_t>(job.setup->config.sync.syncers));
   }

@@ -140,7 +140,7 @@ Setup make_setup(const config::RunConfig& config) {
                                              " fragments to share: set it to at most that");
   }
   constexpr std::int64_t kLargestMessage = std::numeric_limits<int>::max();
-  if (fragment::encoded_size(setup.wire.down, setup.largest_fragment) > kLargestMessage) {
+  if (fragment::encoded_size(setup.wire.whole(), setup.largest_fragment) > kLargestMessage) {
     throw Error(ExitCode::configuration,
                 "the largest tensor, of " + std::to_string(setup.largest_fragment) +
                     " elements, has more bytes than an MPI message: make it smaller, or set "

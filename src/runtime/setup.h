@@ -37,6 +37,13 @@ struct Wire {
   bool differences() const {
     return up != fragment::Encoding::f32 || down != fragment::Encoding::f32;
   }
+
+  // Whether learners receive what leads from one version to the next, `down` being for such
+  // differences; those who do not hold the one before receive a version whole.
+  bool updates() const { return fragment::has_error_feedback(down); }
+
+  // How whole fragments go down.
+  fragment::Encoding whole() const { return updates() ? fragment::Encoding::bf16 : down; }
 };
 
 // The fragments that one of several syncers merges: p with p mod `syncers` = `syncer`.

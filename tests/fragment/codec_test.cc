@@ -348,5 +348,29 @@ TEST(CodecTest, AnyBytesDecode) {
   }
 }
 
+TEST(CodecTest, AnUpdateLeadsToWhatBothSayTogether) {
+  const Codec codec(2);
+  for (const Encoding encoding : kBlocks) {
+    for (const std::size_t count : kSizes) {
+      const auto before = codec.encode(Encoding::bf16, random_values(count, 1)).bytes;
+      const auto update = codec.encode(encoding, random_values(count, 2)).bytes;
+      const auto size = static_cast<std::int64_t>(count);
+      const auto after = codec.advance(Encoding::bf16, before, encoding, update, size);
+      ASSERT_TRUE(after);
+      const auto from = decoded(codec, Encoding::bf16, before, count);
+      const auto change = decoded(codec, encoding, update, count);
+      const auto to = decoded(codec, Encoding::bf16, *after, count);
+      for (std::size_t i = 0; i < count; ++i) {
+        const double exact = static_cast<double>(from[i]) + static_cast<double>(change[i]);
+        ASSERT_EQ(static_cast<double>(to[i]),
+                  reference_bf16(static_cast<double>(static_cast<float>(exact))));
+      }
+      EXPECT_FALSE(codec.advance(Encoding::bf16, before, encoding, update, size + 64));
+      EXPECT_FALSE(
+          codec.advance(Encoding::bf16, std::span(before).first(1), encoding, update, size));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace archipelago::fragment

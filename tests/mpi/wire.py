@@ -5,7 +5,7 @@ import math
 import subprocess
 import unittest
 
-from job import DONE, PROGRAM, MpiTest
+from job import DONE, ENDLESS, PROGRAM, TRY_AGAIN, MpiTest
 
 LINE = 64  # a report is whole cache lines (src/link/mailbox.h)
 HEADER = 256  # a message down has no more besides its data
@@ -39,10 +39,10 @@ class Wire(MpiTest):
         reports = summary["bytes_up"] - fragments
         self.assertEqual(reports % LINE, 0)
         self.assertGreaterEqual(reports, LINE * sum(event["type"] == "report" for event in events))
-        # Every learner is sent each fragment at its start and after each merge, unless a newer one
-        # overtakes it.
+        # Every learner is sent each fragment whole at its start, and after each merge, unless a newer
+        # one overtakes it.
         merged = [row["fragment"] for row in run.metrics() if "round" in row]
-        start = sum(encoded_size(down, size) for size in sizes)
+        start = sum(encoded_size("f32" if down == "f32" else "bf16", size) for size in sizes)
         most = start + sum(encoded_size(down, sizes[fragment]) for fragment in merged)
         learners = run.option("sync.learners")
         messages = sum(len(entry.get("actions", [])) + 1 for entry in run.events())
@@ -68,8 +68,51 @@ class Wire(MpiTest):
             self.check_trained(summary)
             self.check_bytes(run, summary, up, down)
 
+    def assert_all_held_what_was_published(self, run):
+        """Learners check each update's outcome; what they find wrong they say."""
+        self.assertNotIn("does not lead there", run.log())
+
+    def test_updates_down(self):
+        for encoding, ranks, syncers in (("int8", 2, 1), ("e3m0", 1, 1), ("e3m0", 1, 2)):
+            run = self.start(out=self.folder / f"{encoding}-{syncers}", wire__up=encoding, wire__down=encoding,
+                             model__width=64, sync__learners=2, sync__spares=0,
+                             sync__ranks_per_learner=ranks, sync__syncers=syncers)
+            summary = run.finish(DONE)
+            self.check_trained(summary)
+            if syncers == 1:  # of several, the first may end without hearing of what the others got last
+                self.check_bytes(run, summary, encoding, encoding)
+            self.assert_all_held_what_was_published(run)
+
+    def test_whoever_missed_an_update_gets_the_whole(self):
+        run = self.start(train__steps=ENDLESS, sync__suspect=1, sync__expel=100, wire__up="e3m0",
+                         wire__down="e3m0", chaos="drop learner=1 step=60 seconds=3")
+        run.wait_for("messages were lost", lambda: any("fault" in entry for entry in run.events()))
+        fault = next(entry["t"] for entry in run.events() if "fault" in entry) * 1e-9
+
+        def holds_all_newly(learner):
+            held = [entry["event"]["held"] for entry in run.events()
+                    if entry.get("event", {}).get("type") == "report"
+                    and entry["event"]["learner"] == learner]
+            merged = [0] * run.option("sync.fragments")
+            for row in run.metrics():
+                if "round" in row and row["t"] < fault + 3:
+                    merged[row["fragment"]] = row["version"]
+            return all(have >= was for have, was in zip(held[-1], merged))
+
+        run.wait_for("the cut was over",
+                     lambda: any(row["t"] > fault + 3 for row in run.metrics()))
+        run.wait_for("it held what it had missed", lambda: holds_all_newly(1))
+        run.stop()
+        self.assertEqual(run.finish(TRY_AGAIN)["losses"], 0)
+        self.assert_all_held_what_was_published(run)
+
     def test_learner_and_syncer_die(self):
-        run = self.start(train__steps=2500, sync__standby=1, wire__up="e3m0", wire__down="bf16")
+        for down in ("bf16", "e3m0"):
+            self.let_learner_and_syncer_die(down)
+
+    def let_learner_and_syncer_die(self, down):
+        run = self.start(out=self.folder / down, train__steps=2500, sync__standby=1, wire__up="e3m0",
+                         wire__down=down, record="fragments")
         run.wait_until_training()
         life = run.kill_learner(1)
         run.wait_for_rejoin(1, life + 1)
@@ -81,6 +124,11 @@ class Wire(MpiTest):
         self.assertEqual((summary["losses"], summary["rejoins"]), (1, 1))
         after = [row for row in run.metrics() if "round" in row and row["t"] > run.rows_of(1, 1)[0]["t"]]
         self.assertTrue(any(1 in row["contributors"] for row in after))
+        self.assert_all_held_what_was_published(run)
+        done = subprocess.run([PROGRAM, "replay", str(run.out), "--json"], capture_output=True,
+                              text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertGreater(json.loads(done.stdout)["recomputed"], 0)
 
 
 if __name__ == "__main__":

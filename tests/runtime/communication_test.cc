@@ -67,6 +67,7 @@ class CommunicationTest : public testing::Test {
     }
     communication_ = std::make_unique<Communication>(
         std::move(ends), std::make_unique<FragmentEncoder>(Wire{}, 8, 1),
+        std::make_unique<FragmentDecoder>(Wire{}, 8, 1),
         [this](const link::DownHeader& fault) { inflicted_.push_back(fault); });
   }
 
@@ -94,7 +95,7 @@ TEST_F(CommunicationTest, TakesWhatWasSaid) {
   EXPECT_EQ(inbox.order->learner, 2);
   EXPECT_EQ(inbox.order->incarnation, 5);
   ASSERT_EQ(inbox.fragments.size(), 1U);
-  EXPECT_EQ(inbox.fragments.at(1).data, bytes_of({1, 2}));
+  EXPECT_EQ(*inbox.fragments.at(1).data, bytes_of({1, 2}));
   ASSERT_EQ(inbox.asks.size(), 1U);
   EXPECT_EQ(inbox.asks[0].round, 40);
   EXPECT_TRUE(inbox.pause);
@@ -126,7 +127,7 @@ TEST_F(CommunicationTest, OnlyTheNewestOfAFragmentStays) {
   wait_for_polls(*syncer_);
   const Inbox inbox = communication_->take();
   EXPECT_EQ(inbox.fragments.at(0).header.version, 2);
-  EXPECT_EQ(inbox.fragments.at(0).data, bytes_of({2}));
+  EXPECT_EQ(*inbox.fragments.at(0).data, bytes_of({2}));
 }
 
 TEST_F(CommunicationTest, RemembersEachOpenRound) {
@@ -279,7 +280,7 @@ class SharedCommunicationTest : public testing::Test {
     }
     communication_ = std::make_unique<Communication>(
         std::move(ends), std::make_unique<FragmentEncoder>(Wire{}, 8, 1),
-        [](const link::DownHeader&) {}, 3);
+        std::make_unique<FragmentDecoder>(Wire{}, 8, 1), [](const link::DownHeader&) {}, 3);
   }
 
   void wait_for_polls() {
@@ -343,7 +344,7 @@ TEST_F(SharedCommunicationTest, AFragmentForTheLifeToComeOutlivesTheOrder) {
   const Inbox inbox = communication_->take();
   ASSERT_TRUE(inbox.order);
   ASSERT_EQ(inbox.fragments.size(), 1U);
-  EXPECT_EQ(inbox.fragments.at(1).data, bytes_of({1}));
+  EXPECT_EQ(*inbox.fragments.at(1).data, bytes_of({1}));
 }
 
 TEST_F(SharedCommunicationTest, TheFirstSyncerSaysWhatTheLossOfAnotherMeans) {

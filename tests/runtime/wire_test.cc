@@ -40,7 +40,7 @@ class Pair {
     const auto data = state.payload(p).bytes();
     bases[at(p)] = {data.begin(), data.end()};
     link::Values scratch;
-    const auto values = fragment::Codec(1).read(setup.wire.down, bases[at(p)],
+    const auto values = fragment::Codec(1).read(setup.wire.whole(), bases[at(p)],
                                                 setup.fragments[at(p)].size, scratch);
     learner[at(p)].assign(values->begin(), values->end());
     versions[at(p)] = state.version(p);
@@ -312,8 +312,9 @@ TEST(WireTest, NormsOfAnEarlierThetaAreNotMergedWith) {
 
 // Over many rounds the syncer hears of all that the learner did, but for a last message's loss.
 TEST(WireTest, NothingOfManyRoundsIsLost) {
-  for (const std::string up : {"int8", "e3m0"}) {
-    Pair pair(up, "bf16");
+  for (const auto& [up, down] : std::vector<std::pair<std::string, std::string>>{
+           {"int8", "bf16"}, {"e3m0", "bf16"}, {"int8", "int8"}, {"e3m0", "e3m0"}}) {
+    Pair pair(up, down);
     Random random(3);
     const std::size_t size = pair.learner[1].size();
     std::vector<double> done(size, 0);
@@ -336,7 +337,7 @@ TEST(WireTest, NothingOfManyRoundsIsLost) {
       pair.publish(1, next);
       pair.receive(1);
     }
-    for (std::size_t i = 0; i < size; ++i) ASSERT_NEAR(heard[i], done[i], largest) << up;
+    for (std::size_t i = 0; i < size; ++i) ASSERT_NEAR(heard[i], done[i], largest) << up << down;
   }
 }
 
