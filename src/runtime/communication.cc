@@ -230,19 +230,25 @@ void Communication::suffer(std::size_t term, const link::DownHeader& fault) {
       if (term == 0 && only_merges(end)) cut_until_[end] = until;
     }
   } else if (kind == FaultKind::corrupt) {
-    ends_[term]->disturb_next({true, {}});
+    disturb({true, {}});
   } else if (kind == FaultKind::stall) {
-    ends_[term]->disturb_next({false, [seconds = fault.seconds] { sleep_seconds(seconds); }});
+    disturb({false, [seconds = fault.seconds] { sleep_seconds(seconds); }});
   } else if (kind == FaultKind::fill) {
     pretend_full_disk(fault.seconds);
   } else if (kind == FaultKind::slow || moment == Moment::checkpoint) {
     const std::lock_guard lock(mutex_);
     inbox_.faults.push_back(fault);
   } else if (moment == Moment::transfer) {
-    ends_[term]->disturb_next({false, [this, fault] { inflict_(fault); }});
+    disturb({false, [this, fault] { inflict_(fault); }});
   } else {
     inflict_(fault);
   }
+}
+
+// To whichever syncer it goes.
+void Communication::disturb(link::Disturbance disturbance) {
+  const std::lock_guard lock(mutex_);
+  disturbances_.push_back(std::move(disturbance));
 }
 
 bool Communication::send_report(std::size_t term) {
@@ -282,6 +288,13 @@ bool Communication::send_fragment(std::size_t term) {
   if (is_cut(term)) return true;
   link::Bytes buffer;
   const auto data = encoder_->encode(staged.header, *staged.values, staged.base.get(), buffer);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!disturbances_.empty()) {
+      ends_[term]->disturb_next(std::move(disturbances_.front()));
+      disturbances_.pop_front();
+    }
+  }
   mark(term, ends_[term]->put_fragment(staged.header, data));
   return true;
 }

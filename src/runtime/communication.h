@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -88,6 +89,7 @@ class Communication {
   bool receive(std::size_t term, std::vector<link::DownMessage>& arrived);
   bool send_report(std::size_t term);
   bool send_fragment(std::size_t term);
+  void disturb(link::Disturbance disturbance);
   void sort_in(std::size_t term, link::DownMessage message);
   void sort_in_fragment(std::size_t term, link::DownMessage message);
   void suffer(std::size_t term, const link::DownHeader& fault);
@@ -120,6 +122,7 @@ class Communication {
   bool report_is_new_ = false;
   double last_post_ = 0;
   std::vector<Staged> staged_;
+  std::deque<link::Disturbance> disturbances_;  // planned, of the next fragments that are sent
   int unfinished_ = 0;
 
   double last_report_sent_ = 0;

@@ -49,7 +49,6 @@ void check_options_and_data(Job& job, const config::RunConfig& config) {
   if (job.layout->island_of(job.session.rank()) >= 0) require_device(config);
   require_targets(parse_chaos(config.chaos), config.sync.learners, config.sync.ranks_per_learner);
   open_data(job, config);
-  require_resources(*job.setup, *job.layout, job.session.rank());
 }
 
 void restore(Job& job) {
@@ -120,7 +119,9 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
     return attempt_together(job.session, step);
   };
   if (auto code = together([&] { check_options_and_data(job, config); })) return code;
+  const auto ranks = gather_ranks(*job.layout);
   if (auto code = together([&] {
+        require_resources(*job.setup, *job.layout, ranks, rank);
         Description own = describe(*job.setup, *job.dataset);
         check_own_data(*job.setup, own);
         require_same(job.session, own);

@@ -68,15 +68,27 @@ double memory_of_group(const std::filesystem::path& membership, const std::files
   return limit;
 }
 
-void require_resources(const Setup& setup, const Layout& layout, int rank) {
+void require_resources(const Setup& setup, const Layout& layout,
+                       const std::vector<island::Member>& ranks, int rank) {
   require_memory(learner_bytes(setup, layout), memory_of_host());
   const char* const folder = std::getenv("OMPI_MCA_osc_rdma_backing_directory");
   struct statvfs status {};
   const bool has_windows = rank < layout.syncers;
   if (!has_windows || folder == nullptr || ::statvfs(folder, &status) != 0) return;
-  const Share share = rank < layout.merging ? Share{rank, layout.merging} : Share{};
-  require_window_room(mailbox_layout(setup, share), layout.islands,
+  const std::string& host = ranks.at(static_cast<std::size_t>(rank)).host;
+  require_window_room(window_bytes(setup, layout, ranks, host), layout.islands,
                       static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize, folder);
+}
+
+std::uint64_t window_bytes(const Setup& setup, const Layout& layout,
+                           const std::vector<island::Member>& ranks, const std::string& host) {
+  std::uint64_t bytes = 0;
+  for (int syncer = 0; syncer < layout.syncers; ++syncer) {
+    if (ranks.at(static_cast<std::size_t>(syncer)).host != host) continue;
+    const Share share = syncer < layout.merging ? Share{syncer, layout.merging} : Share{};
+    bytes += mailbox_layout(setup, share).bytes() * static_cast<std::uint64_t>(layout.islands);
+  }
+  return bytes;
 }
 
 void require_memory(double needed, double memory) {
@@ -89,13 +101,12 @@ void require_memory(double needed, double memory) {
   throw Error(ExitCode::configuration, line);
 }
 
-void require_window_room(const link::MailboxLayout& mailbox, int leaders, std::uint64_t free,
+void require_window_room(std::uint64_t needed, int islands, std::uint64_t free,
                          const std::string& folder) {
-  const double needed = static_cast<double>(mailbox.bytes()) * leaders;
-  if (needed <= static_cast<double>(free)) return;
+  if (needed <= free) return;
   char line[128];
   std::snprintf(line, sizeof line, "the exchange with %d islands needs %.0f MiB, but %.0f are free",
-                leaders, needed / kMib, static_cast<double>(free) / kMib);
+                islands, static_cast<double>(needed) / kMib, static_cast<double>(free) / kMib);
   throw Error(ExitCode::configuration,
               std::string(line) + " in " + folder +
                   "; make its file system larger (of a container: --shm-size), or set more "

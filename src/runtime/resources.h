@@ -3,15 +3,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
-#include "link/mailbox.h"
+#include "island/member.h"
 #include "runtime/layout.h"
 #include "runtime/setup.h"
 
 namespace archipelago::runtime {
 
-// Whether this host can hold its part of the run. Throws Error(configuration) saying what it lacks.
-void require_resources(const Setup& setup, const Layout& layout, int rank);
+// Whether the host of `rank` can hold its part of the run. `ranks`: all of the world. Throws
+// Error(configuration) saying what it lacks.
+void require_resources(const Setup& setup, const Layout& layout,
+                       const std::vector<island::Member>& ranks, int rank);
 
 // When a host of `memory` bytes has not the `needed` ones.
 void require_memory(double needed, double memory);
@@ -21,9 +24,13 @@ void require_memory(double needed, double memory);
 // control groups are mounted (cgroups(7), versions 1 and 2).
 double memory_of_group(const std::filesystem::path& membership, const std::filesystem::path& root);
 
-// When the windows of so many leaders do not fit the `free` bytes of the folder that MPI keeps them
-// in.
-void require_window_room(const link::MailboxLayout& mailbox, int leaders, std::uint64_t free,
+// Of all windows of the syncers on this host.
+std::uint64_t window_bytes(const Setup& setup, const Layout& layout,
+                           const std::vector<island::Member>& ranks, const std::string& host);
+
+// When windows of so many bytes, for so many islands, do not fit the `free` ones of the folder that
+// MPI keeps them in.
+void require_window_room(std::uint64_t needed, int islands, std::uint64_t free,
                          const std::string& folder);
 
 }  // namespace archipelago::runtime

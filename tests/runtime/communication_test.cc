@@ -202,6 +202,9 @@ TEST_F(CommunicationTest, FaultsOfTransfersAndCheckpointsWaitForTheirMoment) {
   syncer_->say(fault);
   wait_for_polls(*syncer_);
   EXPECT_EQ(communication_->take().faults.size(), 1U);
+  EXPECT_TRUE(syncer_->disturbances().empty());
+  for (int i = 0; i < 2; ++i) communication_->stage({}, values_of(1, 1));
+  wait_until([&] { return syncer_->fragments().size() == 2; });
   const auto disturbances = syncer_->disturbances();
   ASSERT_EQ(disturbances.size(), 2U);
   EXPECT_TRUE(disturbances[0].corrupt);
@@ -359,6 +362,20 @@ TEST_F(SharedCommunicationTest, TheFirstSyncerSaysWhatTheLossOfAnotherMeans) {
 TEST_F(SharedCommunicationTest, WithoutTheFirstThereIsNone) {
   syncers_[0]->die();
   wait_until([&] { return communication_->take().syncer_lost; });
+}
+
+TEST_F(SharedCommunicationTest, AFaultOfATransferHitsTheNextFragmentWhereverItGoes) {
+  link::DownHeader fault = header_of(DownKind::fault);
+  fault.fault = static_cast<std::int32_t>(FaultKind::corrupt);
+  syncers_[0]->say(fault);
+  wait_for_polls();
+  stage(2);
+  wait_until([&] { return !syncers_[2]->fragments().empty(); });
+  stage(0);
+  wait_until([&] { return !syncers_[0]->fragments().empty(); });
+  ASSERT_EQ(syncers_[2]->disturbances().size(), 1U);
+  EXPECT_TRUE(syncers_[2]->disturbances()[0].corrupt);
+  EXPECT_TRUE(syncers_[0]->disturbances().empty());
 }
 
 TEST_F(SharedCommunicationTest, ACutLinkIsCutToAll) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "tests/runtime/tiny_setup.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -63,11 +64,26 @@ TEST_F(MemoryOfGroup, ReadsVersionOne) {
 
 TEST_F(MemoryOfGroup, IsInfiniteWithoutOne) { EXPECT_TRUE(std::isinf(limit("0::/\n"))); }
 
-TEST(RequireWindowRoom, CountsAWindowForEachLeader) {
-  const link::MailboxLayout mailbox(4, 1000);
-  require_window_room(mailbox, 3, 3 * mailbox.bytes(), "/dev/shm");
+TEST(WindowBytes, AreOfEverySyncerOnTheHostForEachLeader) {
+  const runtime::Setup setup = tiny_setup(4, 2);
+  const Layout layout{2, 3, 3, 1};  // the third is a standby, of all fragments
+  std::uint64_t bytes[3];
+  for (int syncer = 0; syncer < 3; ++syncer) {
+    const Share share = syncer < 2 ? Share{syncer, 2} : Share{};
+    bytes[syncer] = 3 * mailbox_layout(setup, share).bytes();
+  }
+  std::vector<island::Member> ranks(6, {"one", 1});
+  EXPECT_EQ(window_bytes(setup, layout, ranks, "one"), bytes[0] + bytes[1] + bytes[2]);
+  ranks[1].host = "two";
+  EXPECT_EQ(window_bytes(setup, layout, ranks, "one"), bytes[0] + bytes[2]);
+  EXPECT_EQ(window_bytes(setup, layout, ranks, "two"), bytes[1]);
+  EXPECT_EQ(window_bytes(setup, layout, ranks, "three"), 0U);
+}
+
+TEST(RequireWindowRoom, NamesTheFolderThatIsTooSmall) {
+  require_window_room(3000, 3, 3000, "/dev/shm");
   try {
-    require_window_room(mailbox, 3, 3 * mailbox.bytes() - 1, "/dev/shm");
+    require_window_room(3000, 3, 2999, "/dev/shm");
     FAIL() << "not refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::configuration);
