@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,6 +41,9 @@ constexpr std::int64_t kHostLogitsAtOnce = 1 << 20;
 // Rows (positions of sequences) that are worth taking through a model at a time on a processor:
 // enough for efficient products, few enough that a small model's activations stay in the cache.
 constexpr std::int64_t kHostRowsAtOnce = 1024;
+
+// On a GPU: all that there are.
+constexpr std::int64_t kGpuRowsAtOnce = std::numeric_limits<std::int64_t>::max();
 
 struct Device {
   enum class Kind { cpu, cuda };

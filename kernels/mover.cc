@@ -7,12 +7,6 @@
 namespace archipelago::kernels {
 namespace {
 
-std::int64_t total(std::span<const Part> ranges) {
-  std::int64_t size = 0;
-  for (const Part& range : ranges) size += range.size;
-  return size;
-}
-
 std::shared_ptr<HostArray> make_plain(std::int64_t count) {
   return std::make_shared<HostArray>(new float[static_cast<std::size_t>(count)], count,
                                      [](float* memory) { delete[] memory; });
@@ -23,7 +17,7 @@ class HostMover final : public Mover {
   explicit HostMover(int threads) : wire_(make_cpu_wire_kernels(threads)) {}
 
   void take(int, const float* flat, std::span<const Part> ranges, bool sum) override {
-    taken_ = pool_.take(total(ranges));
+    taken_ = pool_.take(total_size(ranges));
     WireChecksum checksum(Encoding::f32, std::as_bytes(taken_->values()).data(),
                           std::ssize(taken_->values()));
     std::int64_t done = 0;
@@ -45,7 +39,7 @@ class HostMover final : public Mover {
     std::vector<float> decoded;
     const auto* from = reinterpret_cast<const float*>(bytes.data());
     if (encoding != Encoding::f32) {
-      decoded.resize(static_cast<std::size_t>(total(ranges)));
+      decoded.resize(static_cast<std::size_t>(total_size(ranges)));
       wire_->decode(encoding, decoded.data(), nullptr, bytes.data(), std::ssize(decoded));
       from = decoded.data();
     }
@@ -64,6 +58,12 @@ class HostMover final : public Mover {
 };
 
 }  // namespace
+
+std::int64_t total_size(std::span<const Part> ranges) {
+  std::int64_t size = 0;
+  for (const Part& range : ranges) size += range.size;
+  return size;
+}
 
 std::shared_ptr<HostArray> HostArrayPool::take(std::int64_t size,
                                                std::optional<Encoding> encoding) {

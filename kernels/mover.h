@@ -17,6 +17,9 @@ struct Part {
   std::int64_t size;
 };
 
+// Elements of all of them.
+std::int64_t total_size(std::span<const Part> ranges);
+
 // A fragment in the host's memory, pinned where it comes from a GPU; shared with who sends it on.
 class HostArray {
  public:

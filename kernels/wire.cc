@@ -10,8 +10,7 @@ namespace {
 
 // Bytes of the scales of `count` elements, and of their codes.
 std::int64_t scale_bytes(Encoding encoding, std::int64_t count) {
-  const bool in_blocks = encoding == Encoding::int8 || encoding == Encoding::e3m0;
-  return in_blocks ? 2 * ((count + kWireBlock - 1) / kWireBlock) : 0;
+  return is_in_blocks(encoding) ? 2 * wire_blocks(count) : 0;
 }
 
 std::int64_t code_bytes(Encoding encoding, std::int64_t count) {

@@ -24,11 +24,19 @@ enum class Encoding : std::int32_t { f32 = 0, bf16 = 1, int8 = 2, e3m0 = 3 };
 // parts of two tensors.
 constexpr std::int64_t kWireBlock = 64;
 
+constexpr std::int64_t wire_blocks(std::int64_t count) {
+  return (count + kWireBlock - 1) / kWireBlock;
+}
+
+constexpr bool is_in_blocks(Encoding encoding) {
+  return encoding == Encoding::int8 || encoding == Encoding::e3m0;
+}
+
 // Bytes of `count` elements: for block encodings the scale of each block (2 bytes), then the codes
 // of each block (1 or 1/2 byte an element, the last block filled up with zeros; e3m0: byte j of a
 // block holds elements j, in its low half, and j + kWireBlock / 2).
 constexpr std::int64_t encoded_size(Encoding encoding, std::int64_t count) {
-  const std::int64_t blocks = (count + kWireBlock - 1) / kWireBlock;
+  const std::int64_t blocks = wire_blocks(count);
   switch (encoding) {
     case Encoding::f32:
       return 4 * count;

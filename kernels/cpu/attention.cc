@@ -100,13 +100,11 @@ void online_softmax(float* scores, Rows out, QueryState& state, float scale, boo
     float largest = state.largest[i];
 #pragma omp simd reduction(max : largest)
     for (std::int64_t j = 0; j < whole; ++j) largest = row[j] > largest ? row[j] : largest;
-    Vector totals{};
-    for (std::int64_t j = 0; j < whole; j += kLanes) {
-      const Vector power = exponential<Vector>(scale * (load(row + j) - largest));
+    const float total = sum(whole, [&]<class Float>(std::int64_t j) {
+      const Float power = exponential<Float>(scale * (load<Float>(row + j) - largest));
       store(row + j, power);
-      totals += power;
-    }
-    const float total = sum_lanes(totals);
+      return power;
+    });
     std::fill(row + seen, row + width, 0.0F);
     if (first_key == 0) {
       state.sum[i] = total;

@@ -116,8 +116,7 @@ struct Parts {
   Byte* codes;
 
   Parts(Byte* bytes, std::int64_t count, std::int64_t block)
-      : scale(bytes + 2 * block),
-        codes(bytes + 2 * ((count + kWireBlock - 1) / kWireBlock) + Code::kBytes * block) {}
+      : scale(bytes + 2 * block), codes(bytes + 2 * wire_blocks(count) + Code::kBytes * block) {}
 };
 
 template <typename Code>

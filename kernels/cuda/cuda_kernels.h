@@ -3,7 +3,6 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-#include <limits>
 #include <memory>
 
 #include "kernels/cuda/blas.h"
@@ -32,7 +31,7 @@ class CudaKernels final : public Kernels {
   std::unique_ptr<Mover> make_mover(std::optional<Encoding> differences) override;
   // 256 MiB: products of thousands of rows fill the GPU.
   std::int64_t logits_at_once() const override { return 1 << 26; }
-  std::int64_t rows_at_once() const override { return std::numeric_limits<std::int64_t>::max(); }
+  std::int64_t rows_at_once() const override { return kGpuRowsAtOnce; }
   void embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,
                          const float* position_table, std::int64_t B, std::int64_t T,
                          std::int64_t C) override;

@@ -10,12 +10,6 @@
 namespace archipelago::kernels::cuda {
 namespace {
 
-std::int64_t total(std::span<const Part> ranges) {
-  std::int64_t count = 0;
-  for (const Part& range : ranges) count += range.size;
-  return count;
-}
-
 void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   check(cudaMemcpyAsync(to, from, bytes, kind, stream), "moving a fragment");
 }
@@ -38,7 +32,7 @@ std::shared_ptr<HostArray> CudaMover::make_pinned(std::int64_t capacity) {
 }
 
 void CudaMover::take(int fragment, const float* flat, std::span<const Part> ranges, bool) {
-  const std::int64_t count = total(ranges);
+  const std::int64_t count = total_size(ranges);
   out_ = out_pool_.take(count, differences_);
   const std::size_t bytes = out_->bytes().size();
   auto* leaving = out_staging_.reserve<std::byte>(static_cast<std::int64_t>(bytes));
@@ -59,7 +53,7 @@ void CudaMover::take(int fragment, const float* flat, std::span<const Part> rang
 void CudaMover::encode_difference(Kept& kept, std::byte* bytes, const float* values,
                                   std::int64_t count) {
   const float* const base = kept.base.reserve<float>(count);
-  const bool in_blocks = differences_ == Encoding::int8 || differences_ == Encoding::e3m0;
+  const bool in_blocks = is_in_blocks(*differences_);
   float* const residual = in_blocks ? kept.residual.reserve<float>(count) : nullptr;
   encode(compute_, *differences_, bytes, values, base, kept.has_residual ? residual : nullptr,
          residual, count);
@@ -77,7 +71,7 @@ std::shared_ptr<const HostArray> CudaMover::taken() {
 
 void CudaMover::put(int fragment, float* flat, std::span<const Part> ranges, Encoding encoding,
                     std::span<const std::byte> bytes) {
-  const std::int64_t count = total(ranges);
+  const std::int64_t count = total_size(ranges);
   // The copy before may still read its pinned memory: each fragment's is held until then.
   if (!arrived_.reached()) copies_.finish();
   const auto pinned = in_pool_.take(count, encoding);
@@ -87,15 +81,18 @@ void CudaMover::put(int fragment, float* flat, std::span<const Part> ranges, Enc
   copy(staged, pinned->bytes().data(), bytes.size(), cudaMemcpyHostToDevice, copies_.get());
   arrived_.record(copies_.get());
   arrived_.hold(compute_);
-  Scratch& decoded = differences_ ? kept_[fragment].base : values_;
-  float* const values = decoded.reserve<float>(count);
-  decode(compute_, encoding, values, staged, count);
-  unpacked_.record(compute_);
-  const float* from = values;
+  const auto* from = reinterpret_cast<const float*>(staged);
+  if (differences_ || encoding != Encoding::f32) {
+    Scratch& decoded = differences_ ? kept_[fragment].base : values_;
+    float* const values = decoded.reserve<float>(count);
+    decode(compute_, encoding, values, staged, count);
+    from = values;
+  }
   for (const Part& range : ranges) {
     copy_within(flat + range.offset, from, range.size, compute_);
     from += range.size;
   }
+  unpacked_.record(compute_);
 }
 
 }  // namespace archipelago::kernels::cuda

@@ -17,10 +17,6 @@ __device__ float difference(const float* values, const float* base, std::int64_t
   return values[i] - base[i];
 }
 
-__device__ std::int64_t block_count(std::int64_t count) {
-  return (count + kWireBlock - 1) / kWireBlock;
-}
-
 // The lane's part of a block's codes.
 __device__ void write_codes(Int8Code, std::uint8_t* codes, std::int32_t low, std::int32_t high) {
   codes[lane()] = static_cast<std::uint8_t>(low);
@@ -41,8 +37,7 @@ __device__ void read_codes(E3m0Code, const std::uint8_t* codes, std::int32_t* bo
 template <typename Code>
 __global__ void encode_blocks(std::uint16_t* scales, std::uint8_t* codes, const float* values,
                               const float* base, const float* residual_before, float* residual,
-                              std::int64_t count) {
-  const std::int64_t blocks = block_count(count);
+                              std::int64_t count, std::int64_t blocks) {
   for (std::int64_t block = grid_warp(); block < blocks; block += grid_threads() / kWarp) {
     float x[2] = {0, 0};
     std::uint32_t largest = 0;
@@ -73,8 +68,7 @@ __global__ void encode_blocks(std::uint16_t* scales, std::uint8_t* codes, const 
 
 template <typename Code>
 __global__ void decode_blocks(float* values, const std::uint16_t* scales, const std::uint8_t* codes,
-                              std::int64_t count) {
-  const std::int64_t blocks = block_count(count);
+                              std::int64_t count, std::int64_t blocks) {
   for (std::int64_t block = grid_warp(); block < blocks; block += grid_threads() / kWarp) {
     const float scale = from_bf16(scales[block]);
     std::int32_t both[2];
@@ -115,20 +109,20 @@ template <typename Code>
 void start_encode_blocks(cudaStream_t stream, std::byte* bytes, const float* values,
                          const float* base, const float* residual_before, float* residual,
                          std::int64_t count) {
-  const std::int64_t blocks = (count + kWireBlock - 1) / kWireBlock;
+  const std::int64_t blocks = wire_blocks(count);
   launch(stream, kEncoding, encode_blocks<Code>, blocks_up_to(blocks, kWarps), kThreads, 0,
          reinterpret_cast<std::uint16_t*>(bytes),
          reinterpret_cast<std::uint8_t*>(bytes) + 2 * blocks, values, base, residual_before,
-         residual, count);
+         residual, count, blocks);
 }
 
 template <typename Code>
 void start_decode_blocks(cudaStream_t stream, float* values, const std::byte* bytes,
                          std::int64_t count) {
-  const std::int64_t blocks = (count + kWireBlock - 1) / kWireBlock;
+  const std::int64_t blocks = wire_blocks(count);
   launch(stream, kDecoding, decode_blocks<Code>, blocks_up_to(blocks, kWarps), kThreads, 0, values,
          reinterpret_cast<const std::uint16_t*>(bytes),
-         reinterpret_cast<const std::uint8_t*>(bytes) + 2 * blocks, count);
+         reinterpret_cast<const std::uint8_t*>(bytes) + 2 * blocks, count, blocks);
 }
 
 }  // namespace

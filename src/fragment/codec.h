@@ -21,7 +21,7 @@ Encoding encoding_named(std::string_view name);
 // Whether an encoding is for differences alone, and what it loses of one message is added to the
 // next.
 constexpr bool has_error_feedback(Encoding encoding) {
-  return encoding == Encoding::int8 || encoding == Encoding::e3m0;
+  return kernels::is_in_blocks(encoding);
 }
 
 // Fragments as bytes and back. Not thread-safe.

@@ -18,6 +18,11 @@ std::int64_t counted(std::span<const std::int32_t> targets) {
   return std::ranges::count_if(targets, [](std::int32_t target) { return target >= 0; });
 }
 
+// What the mean of their losses is divided by.
+double divisor(std::span<const std::int32_t> targets) {
+  return static_cast<double>(std::max<std::int64_t>(counted(targets), 1));
+}
+
 // Sequences that go through the model together: a mixture's balancing losses are those of all.
 std::int64_t slice_sequences(const config::Model& config, std::int64_t batch, std::int64_t rows) {
   if (config.kind == "moe") return batch;
@@ -51,7 +56,8 @@ void Gpt::for_slices(const Batch& batch, const Body& body) const {
     const std::int64_t count = std::min(most, batch.batch - first);
     const auto begin = static_cast<std::size_t>(first * config_.context);
     const auto size = static_cast<std::size_t>(count * config_.context);
-    body(Batch{count, batch.inputs.subspan(begin, size), batch.targets.subspan(begin, size)});
+    body(Batch{count, batch.inputs.subspan(begin, size), batch.targets.subspan(begin, size)},
+         first + count == batch.batch);
   }
 }
 
@@ -59,27 +65,24 @@ void Gpt::for_slices(const Batch& batch, const Body& body) const {
 float Gpt::forward_backward(const Batch& batch) {
   static const GradientsReady kNobody;
   check(batch);
-  const auto targets = std::max<std::int64_t>(counted(batch.targets), 1);
+  const double targets = divisor(batch.targets);
   double sum = 0;
-  std::int64_t sequences = 0;
-  for_slices(batch, [&](const Batch& slice) {
+  for_slices(batch, [&](const Batch& slice, bool last) {
     sum += head(slice, forward(slice), 1.0F / static_cast<float>(targets));
-    sequences += slice.batch;
-    const float* d_embedded = parts_.trunk.backward(
-        *kernels_, storage_, slice.batch, sequences == batch.batch ? gradients_ready() : kNobody);
+    const float* d_embedded =
+        parts_.trunk.backward(*kernels_, storage_, slice.batch, last ? gradients_ready() : kNobody);
     kernels_->embedding_backward(storage_.gradient(parts_.token_table),
                                  storage_.gradient(parts_.position_table), inputs_.data(),
                                  d_embedded, slice.batch, config_.context, config_.width);
   });
-  return static_cast<float>(sum / static_cast<double>(targets));
+  return static_cast<float>(sum / targets);
 }
 
 float Gpt::loss(const Batch& batch) {
   check(batch);
   double sum = 0;
-  for_slices(batch, [&](const Batch& slice) { sum += head(slice, forward(slice), 0); });
-  return static_cast<float>(sum /
-                            static_cast<double>(std::max<std::int64_t>(counted(batch.targets), 1)));
+  for_slices(batch, [&](const Batch& slice, bool) { sum += head(slice, forward(slice), 0); });
+  return static_cast<float>(sum / divisor(batch.targets));
 }
 
 void Gpt::next_logits(std::span<const std::int32_t> tokens, std::span<float> logits) {

@@ -35,7 +35,7 @@ class Gpt final : public Network<GptPlan> {
 
  private:
   void check(const Batch& batch) const;
-  // body(slice) for slices of the batch that fit the activations, in order.
+  // body(slice, whether it is the last) for slices of the batch that fit the activations, in order.
   template <class Body>
   void for_slices(const Batch& batch, const Body& body) const;
   // Up to the final norm, whose output it returns.

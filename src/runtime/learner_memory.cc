@@ -1,7 +1,5 @@
 #include "runtime/learner_memory.h"
 
-#include <limits>
-
 #include "kernels/kernels.h"
 #include "model/size.h"
 
@@ -14,7 +12,7 @@ LearnerMemory learner_memory(const Setup& setup, const config::RunConfig& own,
   const std::int64_t moments = own.train.optimizer == "sgd" ? 1 : 2;
   const std::int64_t batch = own.train.batch / own.sync.ranks_per_learner / own.train.accumulate;
   const std::int64_t rows_at_once =
-      own.device == "cuda" ? std::numeric_limits<std::int64_t>::max() : kernels::kHostRowsAtOnce;
+      own.device == "cuda" ? kernels::kGpuRowsAtOnce : kernels::kHostRowsAtOnce;
   const auto& wire = setup.wire;
   const std::int64_t bases =
       wire.differences() ? fragment::encoded_size(wire.whole(), setup.parameters) : 0;

@@ -120,6 +120,15 @@ class Hosts:
                     OMPI_MCA_btl_tcp_if_include="eth0")
 
 
+def make_for_test(count):
+    """The hosts of a test, which is skipped (exit code 77) where none can be made."""
+    try:
+        return Hosts(count)
+    except Unavailable as problem:
+        print(f"no hosts can be made here: {problem}")
+        sys.exit(77)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/random.h"
-#include "data/token_file.h"
 #include "fragment/partition.h"
 #include "runtime/fragment_encoder.h"
 #include "runtime/global_state.h"
 #include "runtime/learner_state.h"
+#include "tests/runtime/tiny_setup.h"
+#include "tests/runtime/tiny_text.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -21,24 +21,12 @@ class DeviceFragmentsTest : public testing::TestWithParam<std::pair<const char*,
   void SetUp() override {
     if (kernels::cuda_devices() == 0) GTEST_SKIP() << kernels::why_no_cuda();
     std::filesystem::create_directories(folder_);
-    data::TokenFile file;
-    file.vocabulary = 16;
-    Random random(1);
-    for (int i = 0; i < 200; ++i) {
-      file.train.push_back(static_cast<std::uint16_t>(random.below(16)));
-    }
-    file.validation = {1, 2, 3};
-    file.provenance = {.source = "a test", .licence = "none", .text_digest = "0"};
-    data::write_token_file(folder_ / "text.h5", file);
+    write_tiny_text(folder_ / "text.h5", 1);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   runtime::Setup make_tiny_setup(const data::Dataset& dataset) const {
-    config::RunConfig config;
-    config.model.layers = 1;
-    config.model.width = 8;
-    config.model.heads = 2;
-    config.model.context = 4;
+    config::RunConfig config = tiny_config();
     config.data.path = (folder_ / "text.h5").string();
     config.train.batch = 4;
     config.train.warmup = 3;

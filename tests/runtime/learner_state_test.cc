@@ -8,7 +8,8 @@
 #include "checkpoint/checkpoint.h"
 #include "core/random.h"
 #include "data/image_file.h"
-#include "data/token_file.h"
+#include "tests/runtime/tiny_setup.h"
+#include "tests/runtime/tiny_text.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -28,13 +29,9 @@ class LearnerStateTest : public testing::Test {
     folder_ =
         std::filesystem::temp_directory_path() / ("learner_state_test." + std::to_string(getpid()));
     std::filesystem::create_directories(folder_);
-    write_text("a.h5", 1);
-    write_text("b.h5", 2);
+    write_tiny_text(folder_ / "a.h5", 1);
+    write_tiny_text(folder_ / "b.h5", 2);
     write_images();
-    config_.model.layers = 1;
-    config_.model.width = 8;
-    config_.model.heads = 2;
-    config_.model.context = 4;
     config_.model.patch = 2;
     config_.data.path = (folder_ / "a.h5").string();
     config_.train.batch = 4;
@@ -43,17 +40,6 @@ class LearnerStateTest : public testing::Test {
     config_.sync.fragments = 2;
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  void write_text(const std::string& name, std::uint64_t seed) {
-    Random random(seed);
-    data::TokenFile file;
-    file.vocabulary = 16;
-    for (int i = 0; i < 200; ++i)
-      file.train.push_back(static_cast<std::uint16_t>(random.below(16)));
-    file.validation = {1, 2, 3};
-    file.provenance = {.source = "a test", .licence = "none", .text_digest = "0"};
-    data::write_token_file(folder_ / name, file);
-  }
 
   void write_images() {
     Random random(3);
@@ -145,7 +131,7 @@ class LearnerStateTest : public testing::Test {
   }
 
   std::filesystem::path folder_;
-  config::RunConfig config_;
+  config::RunConfig config_ = tiny_config();
 };
 
 TEST_F(LearnerStateTest, AResumedRunTrainsOnWhatTheUninterruptedOneWouldHave) {

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from slurm import HERE, SKIPPED, SlurmTest, skip_unless_usable, wait_for
+from slurm import HERE, SlurmTest, skip_unless_usable, wait_for
 
 sys.path.insert(0, str(HERE.parent / "hosts"))
 
@@ -95,9 +95,5 @@ class SeveralNodes(SlurmTest):
 
 if __name__ == "__main__":
     skip_unless_usable()
-    try:
-        SeveralNodes.hosts = network.Hosts(len(FEATURES))
-    except network.Unavailable as problem:
-        print(f"no nodes can be made here: {problem}")
-        sys.exit(SKIPPED)
+    SeveralNodes.hosts = network.make_for_test(len(FEATURES))
     unittest.main()
