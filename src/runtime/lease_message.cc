@@ -1,6 +1,6 @@
 #include "runtime/lease_message.h"
 
-#include <cstring>
+#include <algorithm>
 #include <span>
 #include <type_traits>
 
@@ -29,7 +29,8 @@ link::DownMessage lease_message(const sync::Lease& lease, int shards) {
 
 std::vector<data::ShardCursor> leased_shards(const link::DownMessage& message) {
   std::vector<data::ShardCursor> shards(message.data.size() / sizeof(data::ShardCursor));
-  std::memcpy(shards.data(), message.data.data(), shards.size() * sizeof(data::ShardCursor));
+  const auto whole = std::as_writable_bytes(std::span(shards));
+  std::ranges::copy(std::span(message.data).first(whole.size()), whole.begin());
   return shards;
 }
 
