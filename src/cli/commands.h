@@ -25,6 +25,7 @@ int run_prepare(std::span<const std::string> arguments);
 int run_simulate(std::span<const std::string> arguments);
 int run_scale(std::span<const std::string> arguments);
 int run_replay(std::span<const std::string> arguments);
+int run_watch(std::span<const std::string> arguments);
 int run_report(std::span<const std::string> arguments);
 
 // How a subcommand is called.

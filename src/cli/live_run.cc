@@ -19,7 +19,14 @@ constexpr std::chrono::seconds kSilence{15};
 
 LiveRun::LiveRun(fs::path folder) : folder_(std::move(folder)) {}
 
-nlohmann::json LiveRun::status() const {
+bool LiveRun::Reading::over() const {
+  const std::string state = status["state"].get<std::string>();
+  return state == "done" || state == "failed" || state == "stopping" || state == "stopped";
+}
+
+bool LiveRun::Reading::silent() const { return !over() && age > kSilence; }
+
+LiveRun::Reading LiveRun::read() const {
   const fs::path file = folder_ / "status.json";
   std::error_code error;
   const auto written = fs::last_write_time(file, error);
@@ -28,22 +35,27 @@ nlohmann::json LiveRun::status() const {
                 folder_.string() + " holds no run that has begun: there is no status.json");
   }
   auto status = nlohmann::json::parse(read_file(file), nullptr, false);
-  if (!status.is_object() || !status.contains("state") || !status.contains("learners")) {
+  if (!status.is_object() || !status.contains("state") || !status["state"].is_string() ||
+      !status.contains("learners") || !status["learners"].is_array()) {
     throw Error(ExitCode::bad_data, file.string() + " is no run's status");
   }
-  const std::string state = status["state"].get<std::string>();
-  if (state == "done" || state == "failed" || state == "stopping" || state == "stopped") {
-    throw Error(ExitCode::try_again, "the run in " + folder_.string() + " is over (" + state +
+  return {std::move(status), std::chrono::duration_cast<std::chrono::seconds>(
+                                 fs::file_time_type::clock::now() - written)};
+}
+
+nlohmann::json LiveRun::status() const {
+  Reading reading = read();
+  if (reading.over()) {
+    throw Error(ExitCode::try_again, "the run in " + folder_.string() + " is over (" +
+                                         reading.status["state"].get<std::string>() +
                                          "); start it again with --resume");
   }
-  const auto silence =
-      std::chrono::duration_cast<std::chrono::seconds>(fs::file_time_type::clock::now() - written);
-  if (silence > kSilence) {
+  if (reading.silent()) {
     throw Error(ExitCode::try_again, "the run in " + folder_.string() + " has said nothing for " +
-                                         std::to_string(silence.count()) +
+                                         std::to_string(reading.age.count()) +
                                          " s: its syncer is dead or hangs");
   }
-  return status;
+  return std::move(reading.status);
 }
 
 }  // namespace archipelago::cli

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "chart/number.h"
+
 namespace archipelago::simulate {
 namespace {
 
@@ -104,27 +106,20 @@ std::string sweep_table(const std::vector<Point>& points) {
           << name_of(result.method) << std::right << std::setw(17) << goodput.str() << std::fixed
           << std::setprecision(2) << std::setw(12) << 100 * value_of(result, "availability")
           << std::setw(11) << 100 * value_of(result, "utilisation") << std::setw(13)
-          << short_number(value_of(result, "tokens_per_day")) << std::setw(10)
-          << short_number(value_of(result, "gbps")) << std::setw(10)
-          << short_number(value_of(result, "energy_per_token")) << std::setw(14)
-          << short_number(1e9 * value_of(result, "cost_per_token")) << std::setw(14)
-          << short_number(value_of(result, "contributors")) << std::setw(11)
-          << short_number(value_of(result, "staleness")) << std::setw(8)
-          << short_number(value_of(result, "spread")) << std::setw(8)
-          << short_number(value_of(result, "losses")) << "\n";
+          << chart::short_number(value_of(result, "tokens_per_day")) << std::setw(10)
+          << chart::short_number(value_of(result, "gbps")) << std::setw(10)
+          << chart::short_number(value_of(result, "energy_per_token")) << std::setw(14)
+          << chart::short_number(1e9 * value_of(result, "cost_per_token")) << std::setw(14)
+          << chart::short_number(value_of(result, "contributors")) << std::setw(11)
+          << chart::short_number(value_of(result, "staleness")) << std::setw(8)
+          << chart::short_number(value_of(result, "spread")) << std::setw(8)
+          << chart::short_number(value_of(result, "losses")) << "\n";
     }
   }
   return out.str();
 }
 
 }  // namespace
-
-std::string short_number(double value) {
-  if (std::isnan(value)) return "-";
-  std::ostringstream stream;
-  stream << std::setprecision(3) << value;
-  return stream.str();
-}
 
 std::string to_table(const std::vector<Point>& points) {
   return points.size() == 1 ? point_table(points.front()) : sweep_table(points);

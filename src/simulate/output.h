@@ -7,9 +7,6 @@
 
 namespace archipelago::simulate {
 
-// With three digits.
-std::string short_number(double value);
-
 // For the terminal. One point: every quantity with its interval, a column for each method. Several:
 // a row for each point and method with the main quantities.
 std::string to_table(const std::vector<Point>& points);

@@ -181,6 +181,37 @@ class Commands(unittest.TestCase):
         self.assert_refused(USAGE, ["--model.vocabulary"], "train", "--dry-run")
         self.assert_refused(BAD_DATA, ["x.h5"], "train", "--dry-run", "--data.path", "x.h5")
 
+    def run_folder(self):
+        run_folder = self.folder / "a run"
+        run_folder.mkdir()
+        (run_folder / "metrics.jsonl").write_text(
+            '{"t":1,"learner":0,"incarnation":0,"step":1,"tokens":64,"loss":2.5,"step_s":0.5,"blocked_s":0}\n')
+        (run_folder / "status.json").write_text(json.dumps({
+            "state": "done", "round": 3, "tokens": 64, "token_budget": 64,
+            "learners": [{"id": 0, "state": "ended", "step": 1, "tokens": 64}]}))
+        return run_folder
+
+    def test_report_and_watch(self):
+        run_folder = self.run_folder()
+        for _ in range(2):  # a run's own page is written anew
+            result = run("report", run_folder)
+            self.assertEqual((result.returncode, result.stderr), (DONE, ""))
+            self.assertEqual(result.stdout, f"{run_folder}/report.html\n")
+        self.assertIn("training loss", (run_folder / "report.html").read_text())
+        page = self.folder / "page.html"
+        self.assertEqual(run("report", run_folder, run_folder, "--out", page).returncode, DONE)
+        self.assert_refused(CONFIGURATION, ["--force"], "report", run_folder, "--out", page)
+        self.assert_refused(USAGE, ["--out"], "report", run_folder, run_folder)
+        self.assert_refused(CONFIGURATION, ["metrics.jsonl"], "report", self.folder)
+
+        result = run("watch", run_folder)
+        self.assertEqual((result.returncode, result.stderr), (DONE, ""))
+        self.assertIn("done, round 3, 64 of 64 tokens (100.0 %)", result.stdout)
+        self.assertIn("2.5000", result.stdout)
+        self.assert_refused(CONFIGURATION, ["status.json"], "watch", self.folder)
+        (run_folder / "status.json").write_text('{"state": 5, "learners": []}')
+        self.assert_refused(BAD_DATA, ["status.json"], "watch", run_folder)
+
     def test_output_that_cannot_be_written(self):
         with open("/dev/full", "w") as full:
             result = subprocess.run([PROGRAM, "--help"], stdout=full, stderr=subprocess.PIPE,

@@ -1,0 +1,251 @@
+#include "report/charts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <optional>
+
+namespace archipelago::report {
+namespace {
+
+constexpr int kMostLearners = 32;  // that get lines of their own
+constexpr std::size_t kMostBins = 200;
+constexpr std::size_t kRowsOfBin = 4;  // that a stretch has on average, or more
+constexpr int kAcrossTicks = 6;
+constexpr double kMillion = 1e6;
+
+bool by_learner(std::span<const History> runs) {
+  return runs.size() == 1 && runs.front().learners <= kMostLearners;
+}
+
+std::string name_of(const std::filesystem::path& folder) {
+  const auto name = folder.filename().empty() ? folder.parent_path().filename() : folder.filename();
+  return name.empty() ? folder.string() : name.string();
+}
+
+struct Sample {
+  double x;
+  double value;
+  double weight = 1;
+};
+
+// The weighted mean of each stretch of many between 0 and `end`; no number where there is no
+// sample.
+std::vector<chart::Point> means(const std::vector<Sample>& samples, double end) {
+  if (samples.empty()) return {};
+  const std::size_t count = std::clamp<std::size_t>(samples.size() / kRowsOfBin, 1, kMostBins);
+  const double width = end / static_cast<double>(count);
+  std::vector<double> sums(count), weights(count);
+  for (const Sample& sample : samples) {
+    const double place = width > 0 ? sample.x / width : 0;
+    const std::size_t bin = std::min(static_cast<std::size_t>(std::max(place, 0.0)), count - 1);
+    sums[bin] += sample.weight * sample.value;
+    weights[bin] += sample.weight;
+  }
+  std::vector<chart::Point> points;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double mean =
+        weights[i] > 0 ? sums[i] / weights[i] : std::numeric_limits<double>::quiet_NaN();
+    points.push_back({(static_cast<double>(i) + 0.5) * width, mean});
+  }
+  return points;
+}
+
+using StepValue = std::function<std::optional<Sample>(const Step&)>;
+using RoundValue = std::function<double(const Round&)>;
+
+std::vector<Sample> samples_of(const History& run, const StepValue& value,
+                               std::optional<int> learner) {
+  std::vector<Sample> samples;
+  for (const Step& step : run.steps) {
+    if (learner && step.learner != *learner) continue;
+    if (const auto sample = value(step)) samples.push_back(*sample);
+  }
+  return samples;
+}
+
+double end_of(const History& run, bool over_tokens) {
+  if (!over_tokens) return run.seconds;
+  double end = 0;
+  for (const Step& step : run.steps) {
+    end = std::max(end, static_cast<double>(step.run_tokens) / kMillion);
+  }
+  return end;
+}
+
+double end_of(std::span<const History> runs, bool over_tokens) {
+  double end = 0;
+  for (const History& run : runs) end = std::max(end, end_of(run, over_tokens));
+  return end;
+}
+
+std::vector<chart::Line> step_lines(std::span<const History> runs, const StepValue& value,
+                                    bool over_tokens) {
+  std::vector<chart::Line> lines;
+  const auto add = [&](const History& run, std::string name, std::optional<int> learner) {
+    const auto samples = samples_of(run, value, learner);
+    lines.push_back({std::move(name), means(samples, end_of(run, over_tokens)), lines.size()});
+  };
+  if (by_learner(runs)) {
+    for (int learner = 0; learner < runs.front().learners; ++learner) {
+      add(runs.front(), "learner " + std::to_string(learner), learner);
+    }
+    return lines;
+  }
+  for (const History& run : runs) add(run, name_of(run.folder), std::nullopt);
+  return lines;
+}
+
+std::vector<chart::Line> round_lines(std::span<const History> runs, const RoundValue& value) {
+  std::vector<chart::Line> lines;
+  for (const History& run : runs) {
+    std::vector<Sample> samples;
+    for (const Round& round : run.rounds) samples.push_back({round.t, value(round)});
+    lines.push_back({name_of(run.folder), means(samples, end_of(run, false)), lines.size()});
+  }
+  return lines;
+}
+
+// Tokens of all learners together in each stretch of time, by its length.
+std::vector<chart::Line> speed_lines(std::span<const History> runs) {
+  std::vector<chart::Line> lines;
+  for (const History& run : runs) {
+    const std::size_t count =
+        std::clamp<std::size_t>(run.steps.size() / kRowsOfBin, 1, kMostBins / 2);
+    const double width = run.seconds / static_cast<double>(count);
+    std::vector<double> tokens(count);
+    std::int64_t before = 0;
+    for (const Step& step : run.steps) {
+      const double place = width > 0 ? step.t / width : 0;
+      tokens[std::min(static_cast<std::size_t>(place), count - 1)] +=
+          static_cast<double>(step.run_tokens - before);
+      before = step.run_tokens;
+    }
+    chart::Line line{name_of(run.folder), {}, lines.size()};
+    for (std::size_t i = 0; i < count && width > 0; ++i) {
+      line.points.push_back({(static_cast<double>(i) + 0.5) * width, tokens[i] / width});
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+bool has_points(const std::vector<chart::Line>& lines) {
+  return std::ranges::any_of(lines, [](const auto& line) { return !line.points.empty(); });
+}
+
+enum class Up { from_zero, settled };
+
+class Panels {
+ public:
+  explicit Panels(std::span<const History> runs)
+      : seconds_(end_of(runs, false)), tokens_(end_of(runs, true)) {}
+
+  void add(std::string title, std::vector<chart::Line> lines, Up up, bool over_tokens = false) {
+    if (!has_points(lines)) return;
+    chart::Panel panel{
+        .title = std::move(title),
+        .across_label = over_tokens ? "million tokens" : "seconds",
+        .across = {0, over_tokens ? tokens_ : seconds_},
+        .up = up == Up::from_zero ? chart::up_from_zero(lines) : chart::up_settled(lines),
+        .across_ticks = {},
+        .lines = std::move(lines)};
+    panel.across_ticks = panel.across.ticks(kAcrossTicks);
+    panels_.push_back(std::move(panel));
+  }
+
+  std::vector<chart::Panel> take() { return std::move(panels_); }
+
+ private:
+  double seconds_;
+  double tokens_;
+  std::vector<chart::Panel> panels_;
+};
+
+StepValue over_time(std::function<double(const Step&)> value) {
+  return [value = std::move(value)](const Step& step) { return Sample{step.t, value(step)}; };
+}
+
+}  // namespace
+
+Legend legend_of(std::span<const History> runs) {
+  Legend legend;
+  if (by_learner(runs)) {
+    for (int i = 0; i < runs.front().learners; ++i) {
+      legend.names.push_back("learner " + std::to_string(i));
+    }
+  } else {
+    for (const History& run : runs) legend.names.push_back(name_of(run.folder));
+  }
+  return legend;
+}
+
+std::vector<chart::Panel> panels_of(std::span<const History> runs) {
+  Panels panels(runs);
+  const auto loss = [](const Step& step) { return step.loss; };
+  const StepValue loss_over_tokens = [&](const Step& step) {
+    return Sample{static_cast<double>(step.run_tokens) / kMillion, step.loss};
+  };
+  const StepValue waited = [](const Step& step) -> std::optional<Sample> {
+    if (step.seconds <= 0) return std::nullopt;
+    return Sample{step.t, 100 * step.blocked_seconds / step.seconds, step.seconds};
+  };
+  const StepValue accuracy = [](const Step& step) -> std::optional<Sample> {
+    if (!step.accuracy) return std::nullopt;
+    return Sample{step.t, 100 * *step.accuracy};
+  };
+  const StepValue watts = [](const Step& step) -> std::optional<Sample> {
+    if (!step.joules || step.seconds <= 0) return std::nullopt;
+    return Sample{step.t, *step.joules / step.seconds, step.seconds};
+  };
+  panels.add("training loss", step_lines(runs, loss_over_tokens, true), Up::settled, true);
+  panels.add("training loss", step_lines(runs, over_time(loss), false), Up::settled);
+  panels.add("training accuracy, %", step_lines(runs, accuracy, false), Up::from_zero);
+  panels.add("tokens a second, all learners", speed_lines(runs), Up::from_zero);
+  panels.add("seconds a step",
+             step_lines(runs, over_time([](const Step& step) { return step.seconds; }), false),
+             Up::from_zero);
+  panels.add("time that learners waited, %", step_lines(runs, waited, false), Up::from_zero);
+  panels.add(
+      "learners in a merge",
+      round_lines(runs, [](const Round& round) { return static_cast<double>(round.contributors); }),
+      Up::from_zero);
+  panels.add("seconds a round was open",
+             round_lines(runs, [](const Round& round) { return round.wait_seconds; }),
+             Up::from_zero);
+  panels.add("milliseconds a merge took",
+             round_lines(runs, [](const Round& round) { return 1e3 * round.merge_seconds; }),
+             Up::from_zero);
+  panels.add("watts of a learner", step_lines(runs, watts, false), Up::from_zero);
+  return panels.take();
+}
+
+chart::Timeline timeline_of(const History& run) {
+  chart::Timeline timeline{.title = "lives of the learners (a cross: it died)",
+                           .across_label = "seconds",
+                           .across = {0, run.seconds},
+                           .rows = {}};
+  for (int i = 0; i < run.learners; ++i) timeline.rows.push_back({std::to_string(i), {}, {}});
+  std::vector<int> incarnation(timeline.rows.size(), -1);
+  for (const Step& step : run.steps) {
+    const auto learner = static_cast<std::size_t>(step.learner);
+    auto& spans = timeline.rows[learner].spans;
+    const double begin = std::max(0.0, step.t - step.seconds);
+    if (std::exchange(incarnation[learner], step.incarnation) != step.incarnation) {
+      spans.push_back({begin, step.t,
+                       "learner " + std::to_string(step.learner) + ", incarnation " +
+                           std::to_string(step.incarnation),
+                       static_cast<std::size_t>(step.incarnation)});
+    }
+    spans.back().end = step.t;
+  }
+  for (const Loss& loss : run.losses) {
+    if (loss.learner < 0 || loss.learner >= run.learners) continue;
+    timeline.rows[static_cast<std::size_t>(loss.learner)].moments.push_back(
+        {loss.t, "died at " + chart::short_number(loss.t) + " s: " + loss.reason});
+  }
+  return timeline;
+}
+
+}  // namespace archipelago::report
