@@ -3,8 +3,8 @@
 
     benchmarks/wan/wan.py build/release/archipelago inputs/data/kjv.h5 [train options ...]
 
-One learner a host, the syncer on one more; hosts are network namespaces (tests/hosts/hosts.py) and every
-host's link, the syncer's too, has the row's rate in each direction (tc tbf). Each run trains the quickstart's
+One learner a host, each syncer on one more; hosts are network namespaces (tests/hosts/hosts.py) and every
+host's link, a syncer's too, has the row's rate in each direction (tc tbf). Each run trains the quickstart's
 model for --seconds after all learners have begun and is then stopped. Methods take turns within a rate. Columns:
 
     tokens/s    of all learners, from a second after the last of them has begun
@@ -46,11 +46,13 @@ def learners_in(rows):
     return {row["learner"] for row in rows if "learner" in row}
 
 
-def train(hosts, program, method, out, options, seconds):
+def train(hosts, program, method, out, options, learners, seconds):
     """Runs the method for `seconds` after its first steps; its run folder's rows and summary."""
-    learners = len(hosts.names) - 1
-    used = hosts.names if method == "decoupled" else hosts.names[1:]
-    command = [program, "launch", "--hosts", ",".join(used), "--", f"--method={method}", f"--out={out}",
+    syncers = len(hosts.names) - learners
+    used, more = hosts.names[syncers:], []
+    if method == "decoupled":
+        used, more = hosts.names, ["--syncers", str(syncers)]
+    command = [program, "launch", "--hosts", ",".join(used), *more, "--", f"--method={method}", f"--out={out}",
                f"--sync.learners={learners}", "--sync.spares=0", "--sync.standby=0",
                "--sync.refill=false", *MODEL, *options]
     with open(out.with_suffix(".log"), "w") as log:
@@ -109,11 +111,12 @@ def main():
     parser.add_argument("--rates", nargs="+", default=["none", "320mbit", "80mbit", "40mbit", "20mbit", "10mbit"])
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--learners", type=int, default=3)
+    parser.add_argument("--syncers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20)
     arguments, options = parser.parse_known_args()
     program = arguments.program.resolve()
     options.append(f"--data.path={arguments.data.resolve()}")
-    hosts = network.Hosts(arguments.learners + 1)
+    hosts = network.Hosts(arguments.syncers + arguments.learners)
     print(f"{'rate':>10} {'method':<18} {'tokens/s':>9} {'share':>7} {'/ dp':>7} {'waited':>8}"
           f" {'bytes/token':>12} {'steps/sync':>11}")
     unlimited = {}
@@ -124,7 +127,8 @@ def main():
             data_parallel = None
             for method in arguments.methods:
                 out = pathlib.Path(folder) / f"{method}-{rate}"
-                rows, summary = train(hosts, program, method, out, options, arguments.seconds)
+                rows, summary = train(hosts, program, method, out, options, arguments.learners,
+                                      arguments.seconds)
                 values = measured(rows, summary, fragments_of(out))
                 unlimited.setdefault(method, values["tokens_per_s"] if rate == "none" else None)
                 data_parallel = values["tokens_per_s"] if method == "data-parallel" else data_parallel
