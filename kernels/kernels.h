@@ -71,6 +71,22 @@ struct SgdStep {
   float gradient_scale;  // what gradients are multiplied by first (clipping)
 };
 
+// The patch embedding of a vision transformer. side is a multiple of patch.
+struct PatchShape {
+  std::int64_t B;
+  std::int64_t channels;
+  std::int64_t side;   // of an image, in pixels
+  std::int64_t patch;  // side of a patch
+  std::int64_t O;
+
+  auto operator<=>(const PatchShape&) const = default;
+  constexpr std::int64_t T() const { return side / patch * (side / patch); }
+  constexpr std::int64_t R() const { return B * T(); }
+  constexpr std::int64_t I() const { return channels * patch * patch; }
+  constexpr std::int64_t pixels() const { return B * channels * side * side; }
+  constexpr std::int64_t outputs() const { return R() * O; }
+};
+
 // Which operand of a product is stored transposed.
 enum class Transpose { neither, left, right };
 
@@ -223,10 +239,19 @@ class Kernels {
                                 const std::int32_t* places, std::int64_t R, std::int64_t C,
                                 std::int64_t K) = 0;
 
-  // patches[B * (side / patch)^2, channels * patch^2] from images[B, channels, side, side]: row by
-  // row of squares of `patch` pixels, in each the channels' rows. side is a multiple of patch.
-  virtual void cut_patches(float* patches, const float* images, std::int64_t B,
-                           std::int64_t channels, std::int64_t side, std::int64_t patch) = 0;
+  // y[R, O]: images[B, channels, side, side], cut row by row into squares of `patch` pixels, times
+  // weight[I, O], whose I = channels * patch^2 are a square's channels, in each its rows, plus
+  // bias[O]: a convolution whose windows lie side by side (Dosovitskiy et al. 2021, section 3.1).
+  // `patches`: room for [R, I], which the backward pass finds as it is left.
+  virtual void patch_embedding_forward(float* y, float* patches, const float* images,
+                                       const float* weight, const float* bias,
+                                       const PatchShape& shape) = 0;
+
+  // The gradients from d_y[R, O] and the forward pass's images and patches are added to
+  // d_weight[I, O] and d_bias[O].
+  virtual void patch_embedding_backward(float* d_weight, float* d_bias, float* patches,
+                                        const float* images, const float* d_y,
+                                        const PatchShape& shape) = 0;
 
   // table[T, C] is added to every sequence of x[B*T, C].
   virtual void add_positions(float* x, const float* table, std::int64_t B, std::int64_t T,

@@ -76,8 +76,10 @@ class CpuKernels final : public Kernels {
   void combine_backward(float* d_gates, const float* d_out, const float* y,
                         const std::int32_t* places, std::int64_t R, std::int64_t C,
                         std::int64_t K) override;
-  void cut_patches(float* patches, const float* images, std::int64_t B, std::int64_t channels,
-                   std::int64_t side, std::int64_t patch) override;
+  void patch_embedding_forward(float* y, float* patches, const float* images, const float* weight,
+                               const float* bias, const PatchShape& shape) override;
+  void patch_embedding_backward(float* d_weight, float* d_bias, float* patches, const float* images,
+                                const float* d_y, const PatchShape& shape) override;
   void add_positions(float* x, const float* table, std::int64_t B, std::int64_t T,
                      std::int64_t C) override;
   void add_positions_backward(float* d_table, const float* d_x, std::int64_t B, std::int64_t T,

@@ -5,23 +5,30 @@
 
 namespace archipelago::kernels {
 
-void CpuKernels::cut_patches(float* patches, const float* images, std::int64_t B,
-                             std::int64_t channels, std::int64_t side, std::int64_t patch) {
-  const std::int64_t across = side / patch;
-  parallel_ranges(threads_, B * across * across, 1, [&](int, Range range) {
+void CpuKernels::patch_embedding_forward(float* y, float* patches, const float* images,
+                                         const float* weight, const float* bias,
+                                         const PatchShape& shape) {
+  const std::int64_t across = shape.side / shape.patch;
+  parallel_ranges(threads_, shape.R(), 1, [&](int, Range range) {
     for (std::int64_t i = range.begin; i < range.end; ++i) {
-      const std::int64_t image = i / (across * across);
-      const std::int64_t top = i / across % across * patch;
-      const std::int64_t left = i % across * patch;
-      float* out = patches + i * channels * patch * patch;
-      for (std::int64_t channel = 0; channel < channels; ++channel) {
-        const float* plane = images + (image * channels + channel) * side * side;
-        for (std::int64_t y = 0; y < patch; ++y) {
-          out = std::copy_n(plane + (top + y) * side + left, patch, out);
+      const std::int64_t image = i / shape.T();
+      const std::int64_t top = i / across % across * shape.patch;
+      const std::int64_t left = i % across * shape.patch;
+      float* out = patches + i * shape.I();
+      for (std::int64_t channel = 0; channel < shape.channels; ++channel) {
+        const float* plane = images + (image * shape.channels + channel) * shape.side * shape.side;
+        for (std::int64_t row = 0; row < shape.patch; ++row) {
+          out = std::copy_n(plane + (top + row) * shape.side + left, shape.patch, out);
         }
       }
     }
   });
+  linear_forward(y, patches, weight, bias, nullptr, shape.R(), shape.I(), shape.O);
+}
+
+void CpuKernels::patch_embedding_backward(float* d_weight, float* d_bias, float* patches,
+                                          const float*, const float* d_y, const PatchShape& shape) {
+  linear_backward_weight(d_weight, d_bias, patches, d_y, shape.R(), shape.I(), shape.O);
 }
 
 void CpuKernels::add_positions(float* x, const float* table, std::int64_t B, std::int64_t T,

@@ -8,14 +8,6 @@ namespace {
 namespace fe = cudnn_frontend;
 using fe::graph::Tensor_attributes;
 
-AttentionGraph empty_graph() {
-  auto graph = std::make_shared<fe::graph::Graph>();
-  graph->set_io_data_type(fe::DataType_t::BFLOAT16)
-      .set_intermediate_data_type(fe::DataType_t::FLOAT)
-      .set_compute_data_type(fe::DataType_t::FLOAT);
-  return graph;
-}
-
 // [B, NH, T, D] over rows of `width` elements a position.
 Tensor_attributes& shape_heads(Tensor_attributes& tensor, const AttentionShape& shape,
                                std::int64_t width) {
@@ -42,9 +34,9 @@ float scale_of(const AttentionShape& shape) {
 
 }  // namespace
 
-AttentionGraph forward_graph(const AttentionShape& shape) {
+DnnGraph forward_graph(const AttentionShape& shape) {
   const std::int64_t C = shape.C();
-  AttentionGraph graph = empty_graph();
+  DnnGraph graph = empty_dnn_graph();
   const auto queries = input_heads(*graph, kQueries, shape, 3 * C);
   const auto keys = input_heads(*graph, kKeys, shape, 3 * C);
   const auto values = input_heads(*graph, kValues, shape, 3 * C);
@@ -59,9 +51,9 @@ AttentionGraph forward_graph(const AttentionShape& shape) {
   return graph;
 }
 
-AttentionGraph backward_graph(const AttentionShape& shape, bool deterministic) {
+DnnGraph backward_graph(const AttentionShape& shape, bool deterministic) {
   const std::int64_t C = shape.C();
-  AttentionGraph graph = empty_graph();
+  DnnGraph graph = empty_dnn_graph();
   const auto queries = input_heads(*graph, kQueries, shape, 3 * C);
   const auto keys = input_heads(*graph, kKeys, shape, 3 * C);
   const auto values = input_heads(*graph, kValues, shape, 3 * C);

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <cudnn_frontend.h>
-
-#include <memory>
-
+#include "kernels/cuda/dnn.h"
 #include "kernels/cuda/fused_attention.h"
 
 namespace archipelago::kernels::cuda {
@@ -21,12 +18,10 @@ enum AttentionTensor : std::int64_t {
   kValueGradient,
 };
 
-using AttentionGraph = std::shared_ptr<cudnn_frontend::graph::Graph>;
-
 // out and log_sum from queries, keys and values; no plan yet.
-AttentionGraph forward_graph(const AttentionShape& shape);
+DnnGraph forward_graph(const AttentionShape& shape);
 
 // The gradients of queries, keys and values; no plan yet.
-AttentionGraph backward_graph(const AttentionShape& shape, bool deterministic);
+DnnGraph backward_graph(const AttentionShape& shape, bool deterministic);
 
 }  // namespace archipelago::kernels::cuda

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/cuda_mover.h"
+#include "kernels/cuda/dnn.h"
 
 namespace archipelago::kernels {
 namespace {
@@ -21,7 +22,9 @@ Device made_current(const Device& device) {
 CudaKernels::CudaKernels(const Device& device)
     : device_(made_current(device)), blas_(device.deterministic) {
   if (device.precision == Precision::bf16) {
-    fused_attention_ = std::make_unique<cuda::FusedAttention>(device.deterministic, stream());
+    dnn_ = std::make_unique<cuda::Dnn>(stream());
+    fused_attention_ = std::make_unique<cuda::FusedAttention>(*dnn_, device.deterministic);
+    patch_convolution_ = std::make_unique<cuda::PatchConvolution>(*dnn_, device.deterministic);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/fused_attention.h"
+#include "kernels/cuda/patch_convolution.h"
 #include "kernels/cuda/scratch.h"
 #include "kernels/cuda/staging.h"
 #include "kernels/cuda/stream.h"
@@ -84,8 +85,10 @@ class CudaKernels final : public Kernels {
   void combine_backward(float* d_gates, const float* d_out, const float* y,
                         const std::int32_t* places, std::int64_t R, std::int64_t C,
                         std::int64_t K) override;
-  void cut_patches(float* patches, const float* images, std::int64_t B, std::int64_t channels,
-                   std::int64_t side, std::int64_t patch) override;
+  void patch_embedding_forward(float* y, float* patches, const float* images, const float* weight,
+                               const float* bias, const PatchShape& shape) override;
+  void patch_embedding_backward(float* d_weight, float* d_bias, float* patches, const float* images,
+                                const float* d_y, const PatchShape& shape) override;
   void add_positions(float* x, const float* table, std::int64_t B, std::int64_t T,
                      std::int64_t C) override;
   void add_positions_backward(float* d_table, const float* d_x, std::int64_t B, std::int64_t T,
@@ -121,6 +124,14 @@ class CudaKernels final : public Kernels {
                               const float* log_sum, const float* qkv, bool causal, std::int64_t B,
                               std::int64_t T, std::int64_t C, std::int64_t NH);
   void gelu(float* act, const float* pre, std::int64_t count);
+  // patches[R, I] of images[B, channels, side, side].
+  void cut_patches(float* patches, const float* images, const PatchShape& shape);
+  // To and from the layouts of cuda::PatchConvolution; the filter's gradient is added to d_weight.
+  void narrow_images(__nv_bfloat16* out, const float* images, const PatchShape& shape);
+  void narrow_filter(__nv_bfloat16* filter, const float* weight, const PatchShape& shape);
+  void add_filter(float* d_weight, const __nv_bfloat16* d_filter, const PatchShape& shape);
+  void widen_with_bias(float* y, const __nv_bfloat16* in, const float* bias,
+                       const PatchShape& shape);
   // The sums over the rows of d_y[R, C] are added to d_bias[C]; with x, the sums of d_y * (x -
   // mean)
   // * rstd to d_weight[C] too.
@@ -131,9 +142,12 @@ class CudaKernels final : public Kernels {
   cuda::Stream stream_;
   cuda::Staging staging_;
   cuda::Blas blas_;
-  std::unique_ptr<cuda::FusedAttention> fused_attention_;  // bf16 only
-  cuda::Scratch left_, right_;                             // of a product, or of attention
-  cuda::Scratch sums_;                                     // partial sums
+  // bf16 only
+  std::unique_ptr<cuda::Dnn> dnn_;
+  std::unique_ptr<cuda::FusedAttention> fused_attention_;
+  std::unique_ptr<cuda::PatchConvolution> patch_convolution_;
+  cuda::Scratch left_, right_;  // of a product, or of attention
+  cuda::Scratch sums_;          // partial sums
 };
 
 }  // namespace archipelago::kernels

@@ -62,21 +62,6 @@ __global__ void embedding_forward_elements(float* x, const std::int32_t* tokens,
   }
 }
 
-__global__ void cut_patches_elements(float* patches, const float* images, std::int64_t count,
-                                     std::int64_t channels, std::int64_t side, std::int64_t patch) {
-  const std::int64_t across = side / patch;
-  for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) {
-    const std::int64_t x = i % patch;
-    const std::int64_t y = i / patch % patch;
-    const std::int64_t channel = i / (patch * patch) % channels;
-    const std::int64_t which = i / (patch * patch * channels);
-    const std::int64_t image = which / (across * across);
-    const std::int64_t top = which / across % across * patch;
-    const std::int64_t left = which % across * patch;
-    patches[i] = images[((image * channels + channel) * side + top + y) * side + left + x];
-  }
-}
-
 __global__ void add_positions_elements(float* x, const float* table, std::int64_t count,
                                        std::int64_t sequence) {
   for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) x[i] += table[i % sequence];
@@ -143,13 +128,6 @@ void CudaKernels::embedding_forward(float* x, const std::int32_t* tokens, const 
   cuda::launch(stream(), "embedding_forward", embedding_forward_elements,
                cuda::blocks_up_to(count, kThreads), kThreads, 0, x, tokens, token_table,
                position_table, count, T, C);
-}
-
-void CudaKernels::cut_patches(float* patches, const float* images, std::int64_t B,
-                              std::int64_t channels, std::int64_t side, std::int64_t patch) {
-  const std::int64_t count = B * channels * side * side;
-  cuda::launch(stream(), "cut_patches", cut_patches_elements, cuda::blocks_up_to(count, kThreads),
-               kThreads, 0, patches, images, count, channels, side, patch);
 }
 
 void CudaKernels::add_positions(float* x, const float* table, std::int64_t B, std::int64_t T,

@@ -1,14 +1,13 @@
 #pragma once
 
 #include <cuda_bf16.h>
-#include <cuda_runtime.h>
 
 #include <cstdint>
 #include <memory>
 
-// The one place that calls cuDNN.
-
 namespace archipelago::kernels::cuda {
+
+class Dnn;
 
 // Shapes as in kernels/kernels.h: qkv[B*T, 3*C] holds queries, keys and values side by side, head h
 // at columns h*D of each; everything else about a sequence is [B*T, C].
@@ -26,8 +25,8 @@ struct AttentionShape {
 // cuDNN's scaled dot-product attention over bf16, one graph a shape, made at its first use.
 class FusedAttention {
  public:
-  // `deterministic`: gradients with the same bits in every run.
-  FusedAttention(bool deterministic, cudaStream_t stream);
+  // `dnn` outlives this. `deterministic`: gradients with the same bits in every run.
+  FusedAttention(Dnn& dnn, bool deterministic);
   ~FusedAttention();
 
   // Head widths that cuDNN has forward and backward for on every GPU since sm_80.

@@ -7,16 +7,16 @@
 namespace archipelago::model {
 namespace {
 
-std::int64_t patch_size(const config::Model& config) {
-  return config.image_channels * config.patch * config.patch;
+kernels::PatchShape patch_shape(const config::Model& config, std::int64_t batch) {
+  return {batch, config.image_channels, config.image, config.patch, config.width};
 }
+
+// Numbers in a patch.
+std::int64_t patch_size(const config::Model& config) { return patch_shape(config, 1).I(); }
 
 }  // namespace
 
-std::int64_t patch_count(const config::Model& config) {
-  const std::int64_t across = config.image / config.patch;
-  return across * across;
-}
+std::int64_t patch_count(const config::Model& config) { return patch_shape(config, 1).T(); }
 
 VitPlan::VitPlan(const config::Model& config)
     : patch_weight(
@@ -33,7 +33,6 @@ Vit::Vit(const config::Model& config, std::int64_t max_batch,
          std::shared_ptr<kernels::Kernels> kernels)
     : Network(config, std::move(kernels), max_batch * patch_count(config)),
       positions_(patch_count(config)),
-      patch_size_(patch_size(config)),
       max_batch_(max_batch),
       pooled_(*kernels_, max_batch * config.width),
       logits_(*kernels_, max_batch * config.vocabulary),
@@ -58,15 +57,12 @@ float Vit::loss(const Batch& batch) {
 void Vit::forward(const Batch& batch) {
   const std::int64_t B = batch.batch;
   const std::int64_t C = config_.width;
-  float* patches = storage_.activation(parts_.patches);
   float* embedded = parts_.trunk.input(storage_);
   images_.copy_in(batch.images);
   targets_.copy_in(batch.targets);
-  kernels_->cut_patches(patches, images_.data(), B, config_.image_channels, config_.image,
-                        config_.patch);
-  kernels_->linear_forward(embedded, patches, storage_.value(parts_.patch_weight),
-                           storage_.value(parts_.patch_bias), nullptr, B * positions_, patch_size_,
-                           C);
+  kernels_->patch_embedding_forward(embedded, storage_.activation(parts_.patches), images_.data(),
+                                    storage_.value(parts_.patch_weight),
+                                    storage_.value(parts_.patch_bias), patch_shape(config_, B));
   kernels_->add_positions(embedded, storage_.value(parts_.position_table), B, positions_, C);
   const float* normed = parts_.trunk.forward(*kernels_, storage_, B);
   kernels_->mean_positions(pooled_.data(), normed, B, positions_, C);
@@ -95,9 +91,9 @@ void Vit::backward(const Batch& batch) {
   const float* d_embedded = parts_.trunk.backward(*kernels_, storage_, B, gradients_ready());
   kernels_->add_positions_backward(storage_.gradient(parts_.position_table), d_embedded, B,
                                    positions_, C);
-  kernels_->linear_backward_weight(
+  kernels_->patch_embedding_backward(
       storage_.gradient(parts_.patch_weight), storage_.gradient(parts_.patch_bias),
-      storage_.activation(parts_.patches), d_embedded, B * positions_, patch_size_, C);
+      storage_.activation(parts_.patches), images_.data(), d_embedded, patch_shape(config_, B));
 }
 
 std::int64_t Vit::activation_bytes_of(const config::Model& config, std::int64_t batch) {

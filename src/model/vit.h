@@ -45,7 +45,6 @@ class Vit final : public Network<VitPlan> {
   void backward(const Batch& batch);
 
   std::int64_t positions_;
-  std::int64_t patch_size_;  // numbers in a patch
   std::int64_t max_batch_;
   kernels::Buffer pooled_;  // the mean over positions, then its gradient
   kernels::Buffer logits_;

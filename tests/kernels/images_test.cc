@@ -8,25 +8,69 @@ using reference::Array;
 class ImagesTest : public KernelTest {};
 INSTANTIATE_TEST_SUITE_P(Backends, ImagesTest, testing::ValuesIn(backends()), backend_name);
 
-TEST_P(ImagesTest, CutsPatchesRowByRow) {
-  constexpr std::int64_t B = 2, channels = 3, side = 6, patch = 2, across = side / patch;
-  const auto images = random_array(B * channels * side * side);
-  const auto patches = random_array(images.buffer.size());
-  kernels_->cut_patches(patches.data(), images.data(), B, channels, side, patch);
-  Array expected(images.start.size());
-  for (std::int64_t b = 0; b < B; ++b) {
-    for (std::int64_t channel = 0; channel < channels; ++channel) {
-      for (std::int64_t y = 0; y < side; ++y) {
-        for (std::int64_t x = 0; x < side; ++x) {
-          const std::int64_t which = (b * across + y / patch) * across + x / patch;
-          const std::int64_t inside = (channel * patch + y % patch) * patch + x % patch;
-          expected[which * channels * patch * patch + inside] =
-              images.start[((b * channels + channel) * side + y) * side + x];
-        }
-      }
+// Row by row over the patches, in each over the channels and their rows.
+Array embedded_patches(const Array& images, const Array& weight, const Array& bias,
+                       const PatchShape& shape) {
+  const std::int64_t across = shape.side / shape.patch;
+  Array patches;
+  for (std::int64_t which = 0; which < shape.R(); ++which) {
+    const std::int64_t image = which / shape.T();
+    for (std::int64_t i = 0; i < shape.I(); ++i) {
+      const std::int64_t channel = i / (shape.patch * shape.patch);
+      const std::int64_t y = which / across % across * shape.patch + i / shape.patch % shape.patch;
+      const std::int64_t x = which % across * shape.patch + i % shape.patch;
+      const std::int64_t row = (image * shape.channels + channel) * shape.side + y;
+      patches.push_back(images[static_cast<std::size_t>(row * shape.side + x)]);
     }
   }
-  expect_near(patches, expected, 0, "patches");
+  return reference::linear(patches, weight, bias, shape.I());
+}
+
+constexpr PatchShape kPatchShapes[] = {
+    {.B = 2, .channels = 3, .side = 6, .patch = 2, .O = 8},
+    {.B = 3, .channels = 1, .side = 4, .patch = 4, .O = 7},
+    {.B = 1, .channels = 2, .side = 9, .patch = 3, .O = 5},
+};
+
+TEST_P(ImagesTest, PatchesAreEmbeddedRowByRow) {
+  for (const PatchShape& shape : kPatchShapes) {
+    const auto images = random_array(shape.pixels());
+    const auto weight = random_array(shape.I() * shape.O);
+    const auto bias = random_array(shape.O);
+    const auto y = random_array(shape.outputs());
+    const auto patches = random_array(shape.R() * shape.I());
+    kernels_->patch_embedding_forward(y.data(), patches.data(), images.data(), weight.data(),
+                                      bias.data(), shape);
+    expect_near(y, embedded_patches(images.start, weight.start, bias.start, shape), tolerance(),
+                "y");
+  }
+}
+
+TEST_P(ImagesTest, PatchEmbeddingsGradients) {
+  for (const PatchShape& shape : kPatchShapes) {
+    const auto images = random_array(shape.pixels());
+    const auto weight = random_array(shape.I() * shape.O);
+    const auto bias = random_array(shape.O);
+    const auto y = random_array(shape.outputs());
+    const auto patches = random_array(shape.R() * shape.I());
+    kernels_->patch_embedding_forward(y.data(), patches.data(), images.data(), weight.data(),
+                                      bias.data(), shape);
+    const auto d_y = random_array(shape.outputs());
+    const auto d_weight = random_array(shape.I() * shape.O);
+    const auto d_bias = random_array(shape.O);
+    kernels_->patch_embedding_backward(d_weight.data(), d_bias.data(), patches.data(),
+                                       images.data(), d_y.data(), shape);
+    const auto by_weight = [&](const Array& changed) {
+      return reference::dot(embedded_patches(images.start, changed, bias.start, shape), d_y.start);
+    };
+    const auto by_bias = [&](const Array& changed) {
+      return reference::dot(embedded_patches(images.start, weight.start, changed, shape),
+                            d_y.start);
+    };
+    expect_added(d_weight, reference::numeric_gradient(by_weight, weight.start), tolerance(),
+                 "d_weight");
+    expect_added(d_bias, reference::numeric_gradient(by_bias, bias.start), tolerance(), "d_bias");
+  }
 }
 
 TEST_P(ImagesTest, PositionsAreAddedAndTheirGradientSummed) {

@@ -27,6 +27,7 @@ class LibrariesTest : public testing::Test {
   LibrariesTest() {
     emulation::take_products();
     emulation::take_attentions();
+    emulation::take_convolutions();
   }
 
   // One product of each kind of linear map, on matrices of ones.
@@ -106,6 +107,54 @@ TEST_F(LibrariesTest, AttentionGoesToTheOwnKernelWhereCudnnHasNone) {
   log_sum.copy_out(logs);
   // Scores of zero: the log of how many keys are seen.
   EXPECT_NEAR(logs[2], std::log(3.0F), 1e-6);
+}
+
+// On images of ones and weights of zero: what y and the weight's gradient become.
+std::pair<float, float> embed_patches(Kernels& kernels, const PatchShape& shape) {
+  const Buffer images(kernels, shape.pixels()), patches(kernels, shape.R() * shape.I());
+  const Buffer weight(kernels, shape.I() * shape.O), bias(kernels, shape.O);
+  const Buffer y(kernels, shape.outputs());
+  images.copy_in(std::vector<float>(static_cast<std::size_t>(shape.pixels()), 1));
+  bias.copy_in(std::vector<float>(static_cast<std::size_t>(shape.O), 0.5F));
+  kernels.patch_embedding_forward(y.data(), patches.data(), images.data(), weight.data(),
+                                  bias.data(), shape);
+  kernels.patch_embedding_backward(weight.data(), bias.data(), patches.data(), images.data(),
+                                   y.data(), shape);
+  std::vector<float> first(2);
+  y.copy_out(std::span(first).first(1));
+  weight.copy_out(std::span(first).last(1));
+  return {first[0], first[1]};
+}
+
+TEST_F(LibrariesTest, PatchesAreEmbeddedByOneConvolution) {
+  constexpr PatchShape kShape{.B = 2, .channels = 3, .side = 8, .patch = 4, .O = 16};
+  for (const bool deterministic : {false, true}) {
+    const auto kernels = make_cuda_kernels(device(Precision::bf16, deterministic));
+    EXPECT_EQ(embed_patches(*kernels, kShape), (std::pair{0.5F, 0.5F * 8}));
+    const auto convolutions = emulation::take_convolutions();
+    ASSERT_EQ(convolutions.size(), 2U);
+    for (const auto& each : convolutions) {
+      EXPECT_EQ(each.deterministic, deterministic);
+      EXPECT_EQ(each.image, (std::vector<std::int64_t>{2, 3, 8, 8}));
+      EXPECT_EQ(each.image_stride, (std::vector<std::int64_t>{192, 1, 24, 3}));
+      EXPECT_EQ(each.filter, (std::vector<std::int64_t>{16, 3, 4, 4}));
+      EXPECT_EQ(each.filter_stride, (std::vector<std::int64_t>{48, 1, 12, 3}));
+      EXPECT_EQ(each.window_stride, (std::vector<std::int64_t>{4, 4}));
+    }
+    EXPECT_FALSE(convolutions[0].backward);
+    EXPECT_TRUE(convolutions[1].backward);
+    EXPECT_TRUE(emulation::take_products().empty());
+  }
+}
+
+TEST_F(LibrariesTest, PatchesAreCutAndMultipliedWhereCudnnHasNoConvolution) {
+  constexpr PatchShape kShape{.B = 2, .channels = 3, .side = 8, .patch = 4, .O = 16};
+  emulation::refuse_convolution(true);
+  const auto kernels = make_cuda_kernels(device(Precision::bf16));
+  EXPECT_EQ(embed_patches(*kernels, kShape), (std::pair{0.5F, 0.5F * 8}));
+  emulation::refuse_convolution(false);
+  EXPECT_TRUE(emulation::take_convolutions().empty());
+  EXPECT_EQ(emulation::take_products().size(), 2U);
 }
 
 template <typename Act>

@@ -24,6 +24,7 @@ namespace cudnn_frontend {
 
 enum class DataType_t { NOT_SET, FLOAT, BFLOAT16 };
 enum class HeurMode_t { A, B, FALLBACK };
+enum class NumericalNote_t { TENSOR_CORE, NONDETERMINISTIC };
 
 struct error_t {
   std::string message;
@@ -73,6 +74,23 @@ struct SDPA_backward_attributes {
   }
 };
 
+// Of both directions: the frontend has two classes of the same members.
+struct Convolution_attributes {
+  std::vector<std::int64_t> padding, stride, dilation;
+
+  Convolution_attributes& set_padding(const std::vector<std::int64_t>& value) {
+    return padding = value, *this;
+  }
+  Convolution_attributes& set_stride(const std::vector<std::int64_t>& value) {
+    return stride = value, *this;
+  }
+  Convolution_attributes& set_dilation(const std::vector<std::int64_t>& value) {
+    return dilation = value, *this;
+  }
+};
+struct Conv_fprop_attributes : Convolution_attributes {};
+struct Conv_wgrad_attributes : Convolution_attributes {};
+
 class Graph {
  public:
   using Tensor = std::shared_ptr<Tensor_attributes>;
@@ -84,7 +102,15 @@ class Graph {
   std::array<Tensor, 2> sdpa(Tensor q, Tensor k, Tensor v, SDPA_attributes attributes);
   std::array<Tensor, 3> sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor d_o,
                                       Tensor statistics, SDPA_backward_attributes attributes);
-  error_t build(const cudnnHandle_t& handle, const std::vector<HeurMode_t>& modes);
+  Tensor conv_fprop(Tensor x, Tensor w, Conv_fprop_attributes attributes);
+  Tensor conv_wgrad(Tensor d_y, Tensor x, Conv_wgrad_attributes attributes);
+  // To be called in this order.
+  error_t validate();
+  error_t build_operation_graph(cudnnHandle_t handle);
+  error_t create_execution_plans(const std::vector<HeurMode_t>& modes);
+  Graph& deselect_numeric_notes(const std::vector<NumericalNote_t>& notes);
+  error_t check_support();
+  error_t build_plans();
   std::int64_t get_workspace_size() const { return kWorkspace; }
   error_t execute(cudnnHandle_t handle, std::unordered_map<std::int64_t, void*>& memory,
                   void* workspace);
@@ -99,17 +125,32 @@ class Graph {
     bool causal;
     bool is_backward() const { return d_o != nullptr; }
   };
+  struct Convolution {
+    Tensor x, w, y;  // backward: y's gradient is given, w's made
+    Convolution_attributes attributes;
+    bool backward = false;
+  };
+  enum class Stage { empty, valid, lowered, planned, supported, built };
+
+  // Empty, or why there can be no plan.
   std::string problem() const;
+  std::string attention_problem() const;
+  std::string convolution_problem() const;
+  void advance(Stage from, Stage to);
+  void record() const;
   static void compute(const Attention& attention,
+                      const std::unordered_map<std::int64_t, void*>& memory);
+  static void compute(const Convolution& convolution,
                       const std::unordered_map<std::int64_t, void*>& memory);
 
   DataType_t io_ = DataType_t::NOT_SET;
   DataType_t intermediate_ = DataType_t::NOT_SET;
   DataType_t compute_ = DataType_t::NOT_SET;
   std::vector<Tensor> tensors_;
-  Attention attention_;
+  Attention attention_;      // q is null where it is none
+  Convolution convolution_;  // x is null where it is none
   bool deterministic_ = false;
-  bool built_ = false;
+  Stage stage_ = Stage::empty;
 };
 
 }  // namespace graph

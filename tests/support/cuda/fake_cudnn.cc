@@ -11,6 +11,7 @@
 using archipelago::emulation::DeviceAccess;
 using archipelago::emulation::Misuse;
 using archipelago::emulation::RecordedAttention;
+using archipelago::emulation::RecordedConvolution;
 
 struct FakeDnnHandle {
   cudaStream_t stream = nullptr;
@@ -20,7 +21,9 @@ namespace {
 
 struct State {
   std::vector<RecordedAttention> attentions;
-  bool refused = false;
+  std::vector<RecordedConvolution> convolutions;
+  bool attention_refused = false;
+  bool convolution_refused = false;
 };
 
 State& state() {
@@ -38,7 +41,15 @@ std::vector<RecordedAttention> archipelago::emulation::take_attentions() {
   return std::exchange(state().attentions, {});
 }
 
-void archipelago::emulation::refuse_attention(bool refused) { state().refused = refused; }
+std::vector<RecordedConvolution> archipelago::emulation::take_convolutions() {
+  return std::exchange(state().convolutions, {});
+}
+
+void archipelago::emulation::refuse_attention(bool refused) { state().attention_refused = refused; }
+
+void archipelago::emulation::refuse_convolution(bool refused) {
+  state().convolution_refused = refused;
+}
 
 const char* cudnnGetErrorString(cudnnStatus_t) { return "CUDNN_STATUS_NOT_INITIALIZED"; }
 
@@ -132,15 +143,20 @@ std::array<Tensor, 3> Graph::sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor 
   return {attention_.d_q, attention_.d_k, attention_.d_v};
 }
 
-// Empty, or why there can be no plan.
-std::string Graph::problem() const {
-  if (state().refused) return "no plan on this GPU";
-  if (compute_ != DataType_t::FLOAT || intermediate_ != DataType_t::FLOAT) return "sums not f32";
-  std::set<std::int64_t> uids;
+Tensor Graph::conv_fprop(Tensor x, Tensor w, Conv_fprop_attributes attributes) {
+  convolution_ = {x, w, tensor({}), attributes};
+  return convolution_.y;
+}
+
+Tensor Graph::conv_wgrad(Tensor d_y, Tensor x, Conv_wgrad_attributes attributes) {
+  convolution_ = {x, tensor({}), d_y, attributes, true};
+  return convolution_.w;
+}
+
+std::string Graph::attention_problem() const {
+  if (state().attention_refused) return "no plan on this GPU";
   const auto& shape = attention_.q->dim;
   for (const Tensor& tensor : tensors_) {
-    if (tensor->dim.size() != 4 || tensor->stride.size() != 4) return "a tensor without a shape";
-    if (!uids.insert(tensor->uid).second) return "two tensors of one number";
     const bool statistics = tensor == attention_.statistics;
     auto expected = shape;
     if (statistics) expected[3] = 1;
@@ -158,20 +174,95 @@ std::string Graph::problem() const {
   return {};
 }
 
-error_t Graph::build(const cudnnHandle_t& handle, const std::vector<HeurMode_t>& modes) {
-  if (handle == nullptr || modes.empty()) throw Misuse("a graph is built for no device");
+std::string Graph::convolution_problem() const {
+  if (state().convolution_refused) return "no plan on this GPU";
+  const auto& [x, w, y, attributes, backward] = convolution_;
+  for (const auto* each : {&attributes.padding, &attributes.stride, &attributes.dilation}) {
+    if (each->size() != 2) return "a convolution without padding, stride or dilation";
+  }
+  std::vector<std::int64_t> expected = {x->dim[0], w->dim[0]};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t window = attributes.dilation[i] * (w->dim[i + 2] - 1) + 1;
+    expected.push_back(1 +
+                       (x->dim[i + 2] + 2 * attributes.padding[i] - window) / attributes.stride[i]);
+  }
+  if (y->dim != expected || w->dim[1] != x->dim[1]) return "a tensor of another shape";
+  for (const Tensor& tensor : tensors_) {
+    if (tensor->type != DataType_t::BFLOAT16) return "a tensor of another type";
+    const auto& d = tensor->dim;
+    const std::vector<std::int64_t> channels_innermost = {d[1] * d[2] * d[3], 1, d[1] * d[3], d[1]};
+    if (tensor->stride != channels_innermost) return "channels that are not innermost";
+  }
+  if (!(backward ? w : y)->output) return "a result that is not an output";
+  return {};
+}
+
+std::string Graph::problem() const {
+  if (compute_ != DataType_t::FLOAT || intermediate_ != DataType_t::FLOAT) return "sums not f32";
+  std::set<std::int64_t> uids;
+  for (const Tensor& tensor : tensors_) {
+    if (tensor->dim.size() != 4 || tensor->stride.size() != 4) return "a tensor without a shape";
+    if (!uids.insert(tensor->uid).second) return "two tensors of one number";
+  }
+  return attention_.q != nullptr ? attention_problem() : convolution_problem();
+}
+
+void Graph::advance(Stage from, Stage to) {
+  if (stage_ != from) throw Misuse("cuDNN: a graph's steps in another order");
+  stage_ = to;
+}
+
+error_t Graph::validate() {
+  advance(Stage::empty, Stage::valid);
   for (const Tensor& tensor : tensors_) {
     if (tensor->type == DataType_t::NOT_SET) tensor->type = io_;
   }
-  const error_t error{problem()};
-  built_ = error.is_good();
-  return error;
+  return {problem()};
+}
+
+error_t Graph::build_operation_graph(cudnnHandle_t handle) {
+  advance(Stage::valid, Stage::lowered);
+  if (handle == nullptr) throw Misuse("a graph is built for no device");
+  return {};
+}
+
+error_t Graph::create_execution_plans(const std::vector<HeurMode_t>& modes) {
+  advance(Stage::lowered, Stage::planned);
+  if (modes.empty()) throw Misuse("cuDNN: plans of no kind");
+  return {};
+}
+
+Graph& Graph::deselect_numeric_notes(const std::vector<NumericalNote_t>& notes) {
+  if (stage_ != Stage::planned) throw Misuse("cuDNN: plans are chosen from before there are any");
+  deterministic_ = std::ranges::count(notes, NumericalNote_t::NONDETERMINISTIC) > 0;
+  return *this;
+}
+
+error_t Graph::check_support() {
+  advance(Stage::planned, Stage::supported);
+  return {};
+}
+
+error_t Graph::build_plans() {
+  advance(Stage::supported, Stage::built);
+  return {};
+}
+
+void Graph::record() const {
+  if (attention_.q != nullptr) {
+    state().attentions.push_back({attention_.is_backward(), deterministic_, attention_.causal,
+                                  attention_.q->dim, attention_.q->stride});
+  } else {
+    const auto& [x, w, y, attributes, backward] = convolution_;
+    state().convolutions.push_back(
+        {backward, deterministic_, x->dim, x->stride, w->dim, w->stride, attributes.stride});
+  }
 }
 
 error_t Graph::execute(cudnnHandle_t handle, std::unordered_map<std::int64_t, void*>& memory,
                        void* workspace) {
   if (failure("execute") != CUDNN_STATUS_SUCCESS) return {"execution failed"};
-  if (!built_) throw Misuse("a graph without a plan is run");
+  if (stage_ != Stage::built) throw Misuse("a graph without a plan is run");
   archipelago::emulation::require_device(workspace, kWorkspace, "cuDNN's workspace");
   if (memory.size() != tensors_.size()) throw Misuse("cuDNN: memory for other tensors");
   for (const Tensor& tensor : tensors_) {
@@ -181,13 +272,57 @@ error_t Graph::execute(cudnnHandle_t handle, std::unordered_map<std::int64_t, vo
       throw Misuse("cuDNN: a tensor that is not aligned to 16 bytes");
     }
   }
-  state().attentions.push_back({attention_.is_backward(), deterministic_, attention_.causal,
-                                attention_.q->dim, attention_.q->stride});
-  archipelago::emulation::enqueue(handle->stream, [attention = attention_, memory] {
-    const DeviceAccess access;
-    compute(attention, memory);
-  });
+  record();
+  archipelago::emulation::enqueue(handle->stream,
+                                  [attention = attention_, convolution = convolution_, memory] {
+                                    const DeviceAccess access;
+                                    if (attention.q != nullptr) {
+                                      compute(attention, memory);
+                                    } else {
+                                      compute(convolution, memory);
+                                    }
+                                  });
   return {};
+}
+
+// Goes over every element of y, and under its window over every element of w.
+void Graph::compute(const Convolution& c, const std::unordered_map<std::int64_t, void*>& memory) {
+  const View x(c.x, memory), w(c.w, memory), y(c.y, memory);
+  const auto& y_dim = c.y->dim;
+  const auto& w_dim = c.w->dim;
+  const std::int64_t inside = w_dim[1] * w_dim[2] * w_dim[3];
+  std::vector<double> d_w(static_cast<std::size_t>(w_dim[0] * inside), 0.0);
+  const auto place = [&](std::size_t axis, std::int64_t window, std::int64_t offset) {
+    return window * c.attributes.stride[axis] + offset * c.attributes.dilation[axis] -
+           c.attributes.padding[axis];
+  };
+  const auto is_inside = [&](std::size_t axis, std::int64_t at) {
+    return at >= 0 && at < c.x->dim[axis + 2];
+  };
+  for (std::int64_t out = 0; out < y_dim[0] * y_dim[1] * y_dim[2] * y_dim[3]; ++out) {
+    const std::int64_t q = out % y_dim[3], p = out / y_dim[3] % y_dim[2];
+    const std::int64_t k = out / y_dim[3] / y_dim[2] % y_dim[1];
+    const std::int64_t n = out / y_dim[3] / y_dim[2] / y_dim[1];
+    double sum = 0;
+    for (std::int64_t in = 0; in < inside; ++in) {
+      const std::int64_t s = in % w_dim[3], r = in / w_dim[3] % w_dim[2];
+      const std::int64_t channel = in / w_dim[3] / w_dim[2];
+      const std::int64_t row = place(0, p, r), column = place(1, q, s);
+      if (!is_inside(0, row) || !is_inside(1, column)) continue;
+      const double value = x.get(n, channel, row, column);
+      if (c.backward) {
+        d_w[static_cast<std::size_t>(k * inside + in)] += value * y.get(n, k, p, q);
+      } else {
+        sum += value * w.get(k, channel, r, s);
+      }
+    }
+    if (!c.backward) y.set(n, k, p, q, sum);
+  }
+  if (!c.backward) return;
+  for (std::int64_t i = 0; i < w_dim[0] * inside; ++i) {
+    w.set(i / inside, i % inside / w_dim[3] / w_dim[2], i / w_dim[3] % w_dim[2], i % w_dim[3],
+          d_w[static_cast<std::size_t>(i)]);
+  }
 }
 
 void Graph::compute(const Attention& a, const std::unordered_map<std::int64_t, void*>& memory) {
