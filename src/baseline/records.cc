@@ -83,32 +83,39 @@ void Records::add(const RoundRow& row) {
 void Records::end() { ended_ = runtime::now_seconds(); }
 
 int Records::conclude(const Ending& ending) {
-  if (!ending.saved) log_error("the last global checkpoint could not be written");
-  const auto exit_code = static_cast<int>(ending.complete ? ExitCode::done : ExitCode::try_again);
-  write_status(ending.complete ? "done" : "stopped");
-  nlohmann::json summary = {
-      {"tokens", tokens()},
-      {"wall_s", statistics_.seconds(ended_)},
-      {"goodput", statistics_.goodput(tokens(), ended_, reports_)},
-      {"losses", 0},
-      {"rejoins", 0},
-      {"rejoin_s", nlohmann::json::array()},
-      {"rounds", rounds_},
-      {"final_train_loss", runtime::mean_loss(reports_)},
-      {"final_val_loss", ending.validation.loss},
-      {"blocked_fraction", statistics_.blocked_fraction(reports_)},
-      {"energy_j", "not available"},
-      {"energy_per_token_j", "not available"},
-      {"bytes_up", bytes_up_},
-      {"bytes_down", bytes_down_},
-      {"syncer_max_gap_s", nullptr},
-      {"refused", 0},
-      {"largest_memory_ratio", statistics_.largest_memory_ratio()},
-      {"largest_resident_bytes", statistics_.largest_resident_bytes()},
-      {"checkpoint_failures", ending.saved ? 0 : 1},
-      {"outcome", ending.complete ? "complete" : "stopped"},
-      {"reason", ending.complete ? "all tokens are trained" : "asked to stop"},
-      {"exit_code", exit_code}};
+  auto exit_code = static_cast<int>(ending.complete ? ExitCode::done : ExitCode::try_again);
+  std::string state = ending.complete ? "done" : "stopped";
+  std::string outcome = ending.complete ? "complete" : "stopped";
+  std::string reason = ending.complete ? "all tokens are trained" : "asked to stop";
+  if (!ending.saved) {
+    log_error(runtime::kUnsaved);
+    exit_code = static_cast<int>(ExitCode::configuration);
+    state = outcome = "failed";
+    reason = runtime::kUnsaved;
+  }
+  write_status(state);
+  nlohmann::json summary = {{"tokens", tokens()},
+                            {"wall_s", statistics_.seconds(ended_)},
+                            {"goodput", statistics_.goodput(tokens(), ended_, reports_)},
+                            {"losses", 0},
+                            {"rejoins", 0},
+                            {"rejoin_s", nlohmann::json::array()},
+                            {"rounds", rounds_},
+                            {"final_train_loss", runtime::mean_loss(reports_)},
+                            {"final_val_loss", ending.validation.loss},
+                            {"blocked_fraction", statistics_.blocked_fraction(reports_)},
+                            {"energy_j", "not available"},
+                            {"energy_per_token_j", "not available"},
+                            {"bytes_up", bytes_up_},
+                            {"bytes_down", bytes_down_},
+                            {"syncer_max_gap_s", nullptr},
+                            {"refused", 0},
+                            {"largest_memory_ratio", statistics_.largest_memory_ratio()},
+                            {"largest_resident_bytes", statistics_.largest_resident_bytes()},
+                            {"checkpoint_failures", ending.saved ? 0 : 1},
+                            {"outcome", outcome},
+                            {"reason", reason},
+                            {"exit_code", exit_code}};
   if (ending.validation.accuracy) summary["final_val_accuracy"] = *ending.validation.accuracy;
   record_.write_summary(summary);
   return exit_code;

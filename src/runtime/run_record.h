@@ -16,6 +16,9 @@
 
 namespace archipelago::runtime {
 
+// Why a run has failed although all tokens are trained.
+inline constexpr char kUnsaved[] = "the last global checkpoint could not be written";
+
 // The number, or "not available" where there is none (NaN), as metrics and summary say it.
 nlohmann::json or_not_available(double number);
 

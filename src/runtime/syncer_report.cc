@@ -22,10 +22,15 @@ constexpr double kDismissPollSeconds = 0.001;
 
 int SyncerProcess::conclude(const evaluate::Score& validation) {
   const bool saved = writer_.finish();
-  const bool complete = finish_->outcome == sync::Outcome::complete;
+  const bool all_trained = finish_->outcome == sync::Outcome::complete;
+  const bool unsaved = all_trained && !saved;  // what was trained is nowhere else
+  const bool complete = all_trained && saved;
   const Tally others = others_ == nullptr ? Tally{} : others_->tally();
-  const int exit_code = static_cast<int>(complete ? ExitCode::done : ExitCode::try_again);
-  if (!saved) log_error("the last global checkpoint could not be written");
+  // Another start at once would find the same full disk, so it isn't to be tried again by itself.
+  const int exit_code = static_cast<int>(complete      ? ExitCode::done
+                                         : all_trained ? ExitCode::configuration
+                                                       : ExitCode::try_again);
+  if (!saved) log_error(kUnsaved);
 
   std::vector<link::Report> living;
   for (const auto& book : islands_) {
@@ -54,14 +59,14 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
       {"largest_memory_ratio", statistics_.largest_memory_ratio()},
       {"largest_resident_bytes", statistics_.largest_resident_bytes()},
       {"checkpoint_failures", writer_.failures()},
-      {"outcome", failure_                                     ? "failed"
+      {"outcome", failed() || unsaved                          ? "failed"
                   : complete                                   ? "complete"
                   : finish_->outcome == sync::Outcome::stopped ? "stopped"
                                                                : "no_learners"},
-      {"reason", finish_->reason},
+      {"reason", unsaved ? kUnsaved : finish_->reason},
       {"exit_code", exit_code}};
   if (validation.accuracy) summary["final_val_accuracy"] = *validation.accuracy;
-  write_status(failure_ ? "failed" : complete ? "done" : "stopped", Processes::gone);
+  write_status(failed() || unsaved ? "failed" : complete ? "done" : "stopped", Processes::gone);
   record_.write_summary(summary);
   dismiss_islands();
   return exit_code;

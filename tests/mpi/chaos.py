@@ -3,7 +3,7 @@
 import subprocess
 import unittest
 
-from job import DONE, ENDLESS, PROGRAM, TRY_AGAIN, MpiTest
+from job import CONFIGURATION, DONE, ENDLESS, PROGRAM, TRY_AGAIN, MpiTest
 
 
 class Chaos(MpiTest):
@@ -110,6 +110,14 @@ class Chaos(MpiTest):
         run.wait_for("the disk had room again", lambda: newest() != before)
         summary = self.stop(run, losses=0)
         self.assertGreater(summary["checkpoint_failures"], 0)
+
+    def test_full_disk_at_the_end(self):
+        # What was trained is in no file: the run must not look complete.
+        run = self.start(train__steps=200, chaos="fill time=0 seconds=100000")
+        summary = run.finish(CONFIGURATION)
+        self.assertEqual((summary["outcome"], run.status()["state"]), ("failed", "failed"))
+        self.assertIn("the last global checkpoint could not be written", summary["reason"])
+        self.resume(run, train__steps=60, chaos="slow learner=0 time=100000").finish(DONE)
 
 
 if __name__ == "__main__":
