@@ -384,6 +384,7 @@ void Machine::finish_if_over(std::vector<Action>& actions) {
                   [](const LearnerView& view) { return view.state == LearnerState::suspect; });
   if (phase_ == Phase::draining && last_opened_ < last_drained_ && suspects) return;
   const bool complete = phase_ == Phase::draining;
+  if (complete) membership_.settle_living();
   // A run that fails again and again must not look as if it went on.
   if (complete || stop_outcome_ == Outcome::stopped || rounds_closed_ > rounds_saved_) {
     actions.push_back(SaveGlobal{rounds_closed_});

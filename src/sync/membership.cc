@@ -297,6 +297,12 @@ void Membership::settle(int learner, std::int64_t tokens) {
   set_tokens(learner, std::max(views_[learner].tokens, tokens));
 }
 
+void Membership::settle_living() {
+  for (int learner = 0; learner < static_cast<int>(views_.size()); ++learner) {
+    if (is_alive(learner)) settle(learner, views_[learner].tokens);
+  }
+}
+
 double Membership::step_seconds() {
   if (!step_seconds_stale_) return step_seconds_;
   step_seconds_stale_ = false;

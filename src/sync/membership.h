@@ -34,7 +34,8 @@ struct LearnerView {
   Nanoseconds last_report = 0;
   std::vector<std::int32_t> held;  // (P) Report::held of its present life; empty before the first
   // For each fragment: tokens of this learner id at its last contribution that was merged. Their
-  // mean is what of its work lives on in Theta: the next life goes on from there.
+  // mean is what of its work lives on in Theta: the next life goes on from there. Once the run is
+  // complete, all its tokens.
   std::vector<std::int64_t> merged_tokens;
 };
 
@@ -89,6 +90,9 @@ class Membership {
 
   // The learner has trained so many tokens; whatever comes, it does not fall back behind them.
   void settle(int learner, std::int64_t tokens);
+
+  // The run is complete: of what the living have trained nothing is to be trained again.
+  void settle_living();
 
   // Where the learner's next life would go on.
   std::int64_t lasting_tokens(int learner) const;

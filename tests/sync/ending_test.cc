@@ -41,6 +41,32 @@ TEST(Completion, PausesHoldsALastRoundOfEveryFragmentAndFinishes) {
   EXPECT_TRUE(harness.tell(kSecond, IslandReady{5}).empty());
 }
 
+// Learners have received fragments since they were last merged, or came too late in a last round.
+TEST(Completion, LeavesNothingToTrainForAStartFromItsCheckpoint) {
+  Harness harness(small());
+  harness.start(2);
+  harness.tell(kSecond, harness.report(0, 10));
+  harness.tell(kSecond, harness.report(1, 10));
+  for (std::int64_t round = 1; round <= 3; ++round) {
+    for (int learner = 0; learner < 2; ++learner) {
+      Delivery delivery = harness.delivery(learner, round);
+      delivery.at_tokens = 70;
+      harness.tell(kSecond, delivery);
+    }
+    harness.tell(kSecond, Merged{round, 0});
+  }
+  ASSERT_TRUE(harness.machine.finished());
+  Restored restored;
+  restored.round = harness.machine.rounds();
+  restored.versions = harness.machine.versions();
+  restored.incarnations = {0, 0};
+  for (const LearnerView& learner : harness.machine.learners()) {
+    restored.merged_tokens.insert(restored.merged_tokens.end(), learner.merged_tokens.begin(),
+                                  learner.merged_tokens.end());
+  }
+  EXPECT_EQ(Machine(small(), restored).total_tokens(), 200);
+}
+
 TEST(Completion, NobodyIsReplacedAndNobodyLeftEndsIt) {
   Settings settings = small();
   settings.spares = 1;
