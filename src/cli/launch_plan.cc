@@ -82,6 +82,8 @@ LaunchPlan make_plan(const config::RunConfig& config, std::span<const std::strin
     }
   }
   append(plan.command, {"-n", std::to_string(plan.world), program.string(), "train"});
+  // The run's own config.ini would fill in what was given as empty, which no word below can say.
+  if (config.resume) append(plan.command, {"--config=/dev/null"});
   for (const auto& [name, value] : config::to_map(config)) {
     if (!value.empty()) append(plan.command, {"--" + name + '=' + value});
   }
