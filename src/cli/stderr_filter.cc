@@ -6,6 +6,8 @@ namespace archipelago::cli {
 namespace {
 
 constexpr char kRule[] = "-{60,}";
+// Of a rank whose island has lost another one; ends with an empty line.
+constexpr char kTwiceEnded[] = "NBC_Progress: an error ";
 
 std::vector<std::regex> block(std::initializer_list<const char*> lines) {
   std::vector<std::regex> patterns;
@@ -60,7 +62,8 @@ StderrFilter::StderrFilter()
                      "You can avoid this message by specifying -quiet on the prterun command",
                      "line."})},
       lines_{std::regex(" *[0-9]+ more process(es have| has) sent help message help-mpi-ft.txt.*"),
-             std::regex(" +")} {}
+             std::regex(std::string(kTwiceEnded) + "[0-9]+ was found during schedule .*"),
+             std::regex(".warn. Epoll MOD.*: Bad file descriptor"), std::regex(" +")} {}
 
 void StderrFilter::run_has_ended() {
   lines_.emplace_back(".*PRTE ERROR: Not found in file .*odls_base_default_fns.c.*");
@@ -90,8 +93,13 @@ std::string StderrFilter::release() {
 std::string StderrFilter::pass_line(const std::string& given) {
   const std::string line = without_noise(given);
   if (line.empty() && !given.empty()) return {};
+  const bool echo = drop_empty_ && line.empty();
+  drop_empty_ = false;
+  if (echo) return {};
   for (const std::regex& dropped : lines_) {
-    if (std::regex_match(line, dropped)) return {};
+    if (!std::regex_match(line, dropped)) continue;
+    drop_empty_ = line.starts_with(kTwiceEnded);
+    return {};
   }
   const std::string whole = line + '\n';
   if (matched_ == 1) find_block(line);

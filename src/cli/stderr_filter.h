@@ -10,8 +10,9 @@ namespace archipelago::cli {
 
 // Takes out of mpirun's standard error the blocks that say nothing about this job (that one-sided
 // communication is untested after a failure, which this program's use of it is; that a rank ended
-// with an exit code, which that rank said itself), with their echoes, and lets everything else
-// through, also what other ranks write into the middle of such a block.
+// with an exit code, which that rank said itself; that a dead rank's island can't go on), with
+// their echoes, and lets everything else through, also what other ranks write into the middle of
+// such a block.
 class StderrFilter {
  public:
   StderrFilter();
@@ -35,6 +36,7 @@ class StderrFilter {
   std::string held_;                  // lines of a block that is not complete yet
   std::optional<std::size_t> block_;  // which one; nothing while only its first line is there
   std::size_t matched_ = 0;           // lines of it
+  bool drop_empty_ = false;           // the next line, if it is
 };
 
 }  // namespace archipelago::cli

@@ -70,6 +70,16 @@ TEST(StderrFilter, DropsTheKnownBlocksAndTheirEcho) {
             "");
 }
 
+TEST(StderrFilter, DropsWhatTheRanksOfABrokenIslandSay) {
+  EXPECT_EQ(
+      filtered("a\n\nNBC_Progress: an error 75 was found during schedule 0x55d9 at row-offset "
+               "93 - aborting the schedule\n\n\nb\n"
+               "[warn] Epoll MOD(4) on fd 21 failed. Old events were 6; read change was 2 "
+               "(del); write change was 0 (none); close change was 0 (none): Bad file "
+               "descriptor\n\nc\n"),
+      "a\n\n\nb\n\nc\n");
+}
+
 TEST(StderrFilter, DropsMessagesBehindTheNulOfTheOneBefore) {
   const std::string nul(1, '\0');
   EXPECT_EQ(
