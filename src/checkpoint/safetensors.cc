@@ -152,6 +152,9 @@ std::map<std::string, SafeTensor> read_safetensors(const std::filesystem::path& 
     return {ExitCode::bad_data, "cannot use " + path.string() + ": " + why};
   };
   try {
+    if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) {
+      throw std::runtime_error("it is no regular file");  // a pipe or a device may have no end
+    }
     return parse(read_file(path));
   } catch (const Json::exception&) {
     throw refuse("its header is not that of a safetensors file");

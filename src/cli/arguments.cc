@@ -42,7 +42,14 @@ void require_new_file(const std::filesystem::path& target, bool force,
     throw Error(ExitCode::configuration,
                 target.string() + " is also what is read; name another file to write");
   }
-  if (!force && std::filesystem::exists(target)) {
+  const auto type = std::filesystem::symlink_status(target, error).type();
+  using enum std::filesystem::file_type;
+  if (type != regular && type != not_found && type != none) {
+    // The new file takes its name: /dev/null and /dev/stdout would be gone.
+    throw Error(ExitCode::configuration,
+                target.string() + " is no regular file; name another file to write");
+  }
+  if (!force && type == regular) {
     throw Error(ExitCode::configuration,
                 target.string() + " exists already; give --force to replace it");
   }

@@ -43,7 +43,7 @@ std::optional<std::vector<std::string>> read_arguments(const Usage& usage,
                                                        std::span<const std::string> arguments);
 
 // Throws Error(configuration) where writing `target` would destroy something: a file that exists
-// already (unless `force`), or one of `inputs` under whatever name.
+// already (unless `force`), one of `inputs` under whatever name, or what is no regular file.
 void require_new_file(const std::filesystem::path& target, bool force,
                       std::span<const std::filesystem::path> inputs);
 

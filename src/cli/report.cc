@@ -26,7 +26,7 @@ int run_report(std::span<const std::string> arguments) {
   std::string out;
   bool force = false;
   const std::vector<config::Option> options = {
-      config::text("out", out, "FILE", "the page"),
+      config::verbatim_text("out", out, "FILE", "the page"),
       config::flag("force", force, "replace the file of --out")};
   const auto folders = read_arguments(kUsage, options, arguments);
   if (!folders) return 0;

@@ -57,6 +57,11 @@ TEST_F(SafetensorsTest, WritesTheFormat) {
   EXPECT_EQ(read_safetensors(path_).at("a").values, a);
 }
 
+TEST_F(SafetensorsTest, ReadsNothingThatMayHaveNoEnd) {
+  EXPECT_THROW(read_safetensors("/dev/zero"), Error);
+  EXPECT_THROW(read_safetensors(folder_.path()), Error);
+}
+
 TEST_F(SafetensorsTest, ReadsHalfPrecisionAndPassesOverOtherTypes) {
   const auto tensors = read(R"({"h":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},)"
                             R"("b":{"dtype":"BF16","shape":[1],"data_offsets":[4,6]},)"

@@ -134,6 +134,14 @@ class Commands(unittest.TestCase):
         for odd in (self.folder, self.folder / "missing"):
             self.assert_refused(BAD_DATA, [str(odd)], "prepare", "text", odd, "--out",
                                 self.folder / "x.h5")
+        # A new file would take their place.
+        link = self.folder / "link"
+        link.symlink_to(data)
+        for odd in (pipe, link, self.folder):
+            for command in (("prepare", "text", text, "--out", odd, "--force"),
+                            ("import", text, odd, "--force")):
+                self.assert_refused(CONFIGURATION, [str(odd), "no regular file"], *command)
+        self.assertTrue(pipe.is_fifo() and link.is_symlink())
         self.assert_refused(USAGE, ["--vocabulary", "or bytes"], "prepare", "text", text, "--out",
                             self.folder / "x.h5", "--vocabulary", "chars")
 
@@ -164,6 +172,18 @@ class Commands(unittest.TestCase):
                        f"--out={self.folder}/run"):
             self.assertIn(option, command)
         self.assertFalse((self.folder / "run").exists())
+
+    def test_a_resumed_job_takes_nothing_more_from_its_folder(self):
+        # An empty value can be given to launch, but to no rank.
+        run_folder = self.folder / "run"
+        run_folder.mkdir()
+        (run_folder / "config.ini").write_text("chaos = kill time=1\n[data]\npath = x.h5\n")
+        plan = json.loads(run("launch", "--print", "--json", "--", "--out", run_folder, "--resume",
+                              "--chaos", "").stdout)
+        words = plan["command"][plan["command"].index("train"):]
+        self.assertNotIn("--chaos=kill time=1", words)
+        self.assertIn("--data.path=x.h5", words)
+        self.assertIn("--config=/dev/null", words)
 
     def test_a_dry_run_tells_what_a_run_needs(self):
         for command in (("train",), ("launch", "--")):
