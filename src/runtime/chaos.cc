@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "core/error.h"
@@ -104,10 +105,13 @@ std::optional<PlannedFault> parse_entry(const std::string& text) {
   PlannedFault fault;
   fault.kind = parse_name<FaultKind>(word, kKinds, "fault");
   std::int64_t count = 0;
+  std::set<std::string> keys;
   while (words >> word) {
     const auto equals = word.find('=');
     if (equals == std::string::npos) refuse("'" + word + "' is not of the form key=value");
-    set_word(fault, word.substr(0, equals), word.substr(equals + 1));
+    const std::string key = word.substr(0, equals);
+    if (!keys.insert(key).second) refuse("'" + text + "' has " + key + "= twice");
+    set_word(fault, key, word.substr(equals + 1));
     if (word.starts_with("count=")) count = fault.count;
   }
   if (count > 0) fault.count = count;
@@ -150,6 +154,10 @@ void require_targets(const std::vector<PlannedFault>& plan, int learners, int ra
     if (fault.victim == PlannedFault::Victim::given && fault.learner >= learners) {
       refuse("there is no learner " + std::to_string(fault.learner) + "; they are 0 to " +
              std::to_string(learners - 1));
+    }
+    if (fault.victims > learners) {
+      refuse("there are no " + std::to_string(fault.victims) + " learners to be victims, only " +
+             std::to_string(learners));
     }
     if (fault.rank >= ranks_per_learner) {
       refuse("a learner has no rank " + std::to_string(fault.rank) + "; they are 0 to " +

@@ -97,6 +97,7 @@ TEST(ChaosPlanTest, NamesTargetsThatTheRunHasNot) {
   require_targets(plan, 3, 2);
   EXPECT_THROW(require_targets(plan, 2, 2), Error);
   EXPECT_THROW(require_targets(plan, 3, 1), Error);
+  EXPECT_THROW(require_targets(parse_chaos("kill time=1 victims=4"), 3, 1), Error);
 }
 
 TEST(ChaosTest, StepComesDueOnce) {
@@ -129,7 +130,8 @@ TEST(ChaosTest, KindsMomentsAndVictimsAreRead) {
   EXPECT_EQ(plan[5].victims, 2);
   for (const char* wrong :
        {"drop learner=0 time=1 when=join", "kill time=1 when=tomorrow", "fill learner=1 time=2",
-        "kill learner=1 time=2 victims=2", "kill learner=any time=1 victims=0", "drown time=1"}) {
+        "kill learner=1 time=2 victims=2", "kill learner=any time=1 victims=0",
+        "kill time=1 time=2", "drown time=1"}) {
     EXPECT_THROW(parse_chaos(wrong), Error) << wrong;
   }
 }
