@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "data/token_file.h"
 #include "evaluate/checkpoint_model.h"
+#include "model/model.h"
 
 namespace archipelago::cli {
 namespace {
@@ -72,6 +73,11 @@ int run_sample(std::span<const std::string> given) {
   if (arguments.prompt.empty()) throw Error(ExitCode::usage, "sample needs --prompt TEXT");
   const evaluate::CheckpointModel loaded =
       evaluate::load_model(checkpoint_argument(positional->front()), 1, arguments.threads);
+  if (model::is_image_model(loaded.config.model)) {
+    throw Error(ExitCode::bad_data,
+                positional->front() + " holds an image model (" + loaded.config.model.kind +
+                    "), which has no text to continue; give one of a text model");
+  }
   data::Tokenizer tokenizer = tokenizer_for(loaded.config, arguments.data);
   const std::vector<std::uint16_t> prompt = tokenizer.encode(arguments.prompt);
   std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());

@@ -45,6 +45,7 @@ void check(const config::Model& config) {
   if (config.kind != "gpt" && config.kind != "moe" && !is_image_model(config)) {
     refuse("model.kind is " + config.kind + "; it must be one of gpt, moe, vit, linear");
   }
+  if (is_image_model(config)) check_images(config);
   at_least_one("model.layers", config.layers);
   at_least_one("model.width", config.width);
   at_least_one("model.heads", config.heads);
@@ -58,7 +59,6 @@ void check(const config::Model& config) {
              " is more than model.experts " + std::to_string(config.experts));
     }
   }
-  if (is_image_model(config)) check_images(config);
   if (config.width % config.heads != 0) {
     refuse("model.width " + std::to_string(config.width) + " is not a multiple of model.heads " +
            std::to_string(config.heads));

@@ -33,11 +33,13 @@ def death(learner, seconds):
 
 class WhatHappened(unittest.TestCase):
 
-    def tell(self, events, metrics):
+    def tell(self, events, metrics, summary=SUMMARY):
         with tempfile.TemporaryDirectory() as folder:
             for name, rows in (("events.jsonl", events), ("metrics.jsonl", metrics)):
+                if rows is None:
+                    continue
                 pathlib.Path(folder, name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-            pathlib.Path(folder, "summary.json").write_text(json.dumps(SUMMARY))
+            pathlib.Path(folder, "summary.json").write_text(json.dumps(summary))
             done = subprocess.run([sys.executable, SCRIPT, folder], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
@@ -61,6 +63,13 @@ class WhatHappened(unittest.TestCase):
         self.assertIn("32.0 steps/s in the 10 s before, 32.0 in the 10 s after (+0.0%)", text)
         self.assertIn("training loss    4.000 at the start, 2.000 at the end", text)
         self.assertIn("\nin the last launch: lost 0", text)
+
+    def test_launches_that_did_not_train(self):
+        self.assertIn("the file stop; the last launch did not train",
+                      self.tell([{"settings": {}}], None, {**SUMMARY, "reason": "the file stop"}))
+        failed = {"outcome": "failed", "reason": "rank 2 died", "exit_code": 75}
+        self.assertIn("rank 2 died; the last launch did not train",
+                      self.tell(launch(*death(1, 10)), steps(0, 10, 4), failed))
 
 
 if __name__ == "__main__":

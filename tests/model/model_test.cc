@@ -54,6 +54,22 @@ TEST(MakeModel, RolesAndShapes) {
   }
 }
 
+// What model.context has become of such an image, 0, is not what to change.
+TEST(MakeModel, NamesThePatchThatIsLargerThanTheImage) {
+  config::Model config = small_config();
+  config.kind = "vit";
+  config.image = 7;
+  config.image_channels = 1;
+  config.patch = 8;
+  config.context = 0;
+  try {
+    describe_tensors(config);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("model.patch"), std::string::npos) << error.what();
+  }
+}
+
 TEST(MakeModel, RefusesWhatCannotWorkInOneLine) {
   const auto code_of = [](auto change) {
     config::Model config = small_config();
