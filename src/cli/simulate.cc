@@ -45,7 +45,9 @@ std::vector<config::Option> options_of(Arguments& a) {
                      "what to find: goodput, or the bandwidth that each utilisation needs"),
       config::verbatim_text("utilisations", a.utilisations, "LIST",
                             "columns of the bandwidth table"),
-      config::verbatim_text("from", a.from, "RUN", "predict a real run from its event tape"),
+      config::verbatim_text("from", a.from, "RUN",
+                            "predict a real run from its event tape; of a resumed one, its last "
+                            "launch"),
       config::flag("optimize", a.optimize, "search the best M, H, P, K, tau and encoding"),
       config::real("budget", a.budget, 0, config::kNoLimit,
                    "money, for --optimize: how many tokens it trains"),
