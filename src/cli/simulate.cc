@@ -147,6 +147,9 @@ int run_simulate(std::span<const std::string> given) {
   simulate::check(arguments.scenario);
   if (arguments.optimize) return recommend(arguments);
   if (arguments.table == "bandwidth") return find_bandwidth(arguments);
+  for (const std::string& file : {arguments.csv, arguments.chart}) {
+    if (!file.empty()) require_new_file(file, true, {});
+  }
   std::function<void(int, int)> progress;
   if (isatty(STDERR_FILENO) != 0) progress = show_progress;
   const auto points = simulate::run_experiment(arguments.scenario, arguments.sweep,

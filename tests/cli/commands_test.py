@@ -139,7 +139,8 @@ class Commands(unittest.TestCase):
         link.symlink_to(data)
         for odd in (pipe, link, self.folder):
             for command in (("prepare", "text", text, "--out", odd, "--force"),
-                            ("import", text, odd, "--force")):
+                            ("import", text, odd, "--force"), ("simulate", "--csv", odd),
+                            ("simulate", "--chart", odd)):
                 self.assert_refused(CONFIGURATION, [str(odd), "no regular file"], *command)
         self.assertTrue(pipe.is_fifo() and link.is_symlink())
         self.assert_refused(USAGE, ["--vocabulary", "or bytes"], "prepare", "text", text, "--out",
