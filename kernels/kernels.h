@@ -18,10 +18,10 @@
 //   T   positions of a sequence           NH  heads                     O   outputs of a linear map
 //   R   rows, usually B * T               D   width of a head, C / NH   V   vocabulary
 //   E   experts                           K   experts that a row goes through
-// Arrays are dense, row-major f32, the shape in brackets; token ids are int32. Pointers are memory
-// that allocate() gave. Arguments stand in the order outputs, inputs, sizes. An output is
-// overwritten unless its text says "added to"; gradients of parameters are always added to. Outputs
-// may not overlap inputs unless stated.
+// Arrays are dense, row-major, the shape in brackets: f32, Numbers also bf16; token ids are int32.
+// Pointers are memory that allocate() gave. Arguments stand in the order outputs, inputs, sizes. An
+// output is overwritten unless its text says "added to"; gradients of parameters are always added
+// to. Outputs may not overlap inputs unless stated.
 //
 // Device memory
 // On a GPU allocate() gives memory that the host cannot touch, and a call only queues its work:
@@ -30,8 +30,8 @@
 
 namespace archipelago::kernels {
 
-// What a product's operands are rounded to; sums, stored values and everything else are f32. The
-// processor's kernels know f32 only.
+// What a product's operands are rounded to, and what compact() numbers are; sums, parameters, the
+// residual stream and everything else are f32. The processor's kernels know f32 only.
 enum class Precision { f32, bf16 };
 
 // Logits that are worth making at a time on a processor: about 4 MiB, so that they stay in the
@@ -44,6 +44,29 @@ constexpr std::int64_t kHostRowsAtOnce = 1024;
 
 // On a GPU: all that there are.
 constexpr std::int64_t kGpuRowsAtOnce = std::numeric_limits<std::int64_t>::max();
+
+// What one kernel leaves for the next ones of a layer: numbers in memory for as many floats, f32
+// or, as Kernels::compact() says, bf16. Where they are wanted, f32 ones may be given as they are.
+struct Numbers {
+  Numbers(float* f32) : data(f32) {}  // NOLINT: f32 may be given as it is
+  Numbers(void* memory, Precision of) : data(memory), precision(of) {}
+  // Only where they are f32.
+  float* f32() const { return static_cast<float*>(data); }
+
+  void* data;
+  Precision precision = Precision::f32;
+};
+
+struct ConstNumbers {
+  ConstNumbers(const float* f32) : data(f32) {}  // NOLINT: f32 may be given as it is
+  ConstNumbers(const Numbers& numbers)           // NOLINT
+      : data(numbers.data), precision(numbers.precision) {}
+  // Only where they are f32.
+  const float* f32() const { return static_cast<const float*>(data); }
+
+  const void* data;
+  Precision precision = Precision::f32;
+};
 
 struct Device {
   enum class Kind { cpu, cuda };
@@ -108,6 +131,9 @@ class Kernels {
   // `bytes` to the host's memory, there when the call returns.
   virtual void copy_out(void* host, const void* from, std::int64_t bytes) = 0;
 
+  // What is in this memory of floats as this device likes to have it while a layer is computed.
+  virtual Numbers compact(float* memory) const = 0;
+
   // x[count] = 0.
   virtual void clear(float* x, std::int64_t count) = 0;
 
@@ -133,69 +159,70 @@ class Kernels {
 
   // y[R, C] = (x[R, C] - mean) * rstd * weight[C] + bias[C]; keeps mean[R] and rstd[R]. Epsilon
   // 1e-5 (Ba, Kiros, Hinton 2016, eq. 4).
-  virtual void layer_norm_forward(float* y, float* mean, float* rstd, const float* x,
+  virtual void layer_norm_forward(Numbers y, float* mean, float* rstd, const float* x,
                                   const float* weight, const float* bias, std::int64_t R,
                                   std::int64_t C) = 0;
 
   // The same y from mean[R] and rstd[R] that were kept.
-  virtual void layer_norm_again(float* y, const float* x, const float* mean, const float* rstd,
+  virtual void layer_norm_again(Numbers y, const float* x, const float* mean, const float* rstd,
                                 const float* weight, const float* bias, std::int64_t R,
                                 std::int64_t C) = 0;
 
   // d_x[R, C], d_weight[C], d_bias[C] are added to, from d_y[R, C] and the forward pass's x, mean,
   // rstd.
-  virtual void layer_norm_backward(float* d_x, float* d_weight, float* d_bias, const float* d_y,
+  virtual void layer_norm_backward(float* d_x, float* d_weight, float* d_bias, ConstNumbers d_y,
                                    const float* x, const float* mean, const float* rstd,
                                    const float* weight, std::int64_t R, std::int64_t C) = 0;
 
   // y[R, O] = x[R, I] weight[I, O] + bias[O] + residual[R, O]; residual may be null (none) but not
-  // y.
-  virtual void linear_forward(float* y, const float* x, const float* weight, const float* bias,
+  // y, and is so where y is not f32.
+  virtual void linear_forward(Numbers y, ConstNumbers x, const float* weight, const float* bias,
                               const float* residual, std::int64_t R, std::int64_t I,
                               std::int64_t O) = 0;
 
   // pre[R, O] = x[R, I] weight[I, O] + bias[O]; act[R, O] = gelu(pre), the tanh form (Hendrycks and
-  // Gimpel 2016): gelu(u) = u/2 * (1 + tanh(sqrt(2/pi) (u + 0.044715 u^3))).
-  virtual void linear_gelu_forward(float* act, float* pre, const float* x, const float* weight,
+  // Gimpel 2016): gelu(u) = u/2 * (1 + tanh(sqrt(2/pi) (u + 0.044715 u^3))). Both of one type.
+  virtual void linear_gelu_forward(Numbers act, Numbers pre, ConstNumbers x, const float* weight,
                                    const float* bias, std::int64_t R, std::int64_t I,
                                    std::int64_t O) = 0;
 
-  // In place over `count` elements: pre becomes act = gelu(pre) again, d_act becomes d_pre.
-  virtual void gelu_backward(float* d_act, float* pre, std::int64_t count) = 0;
+  // In place over `count` elements: pre becomes act = gelu(pre) again, d_act becomes d_pre. Both of
+  // one type.
+  virtual void gelu_backward(Numbers d_act, Numbers pre, std::int64_t count) = 0;
 
   // d_x[R, I] = d_y[R, O] weight[I, O]^T.
-  virtual void linear_backward_input(float* d_x, const float* d_y, const float* weight,
+  virtual void linear_backward_input(Numbers d_x, ConstNumbers d_y, const float* weight,
                                      std::int64_t R, std::int64_t I, std::int64_t O) = 0;
 
   // x[R, I]^T d_y[R, O] is added to d_weight[I, O], the column sums of d_y to d_bias[O].
-  virtual void linear_backward_weight(float* d_weight, float* d_bias, const float* x,
-                                      const float* d_y, std::int64_t R, std::int64_t I,
+  virtual void linear_backward_weight(float* d_weight, float* d_bias, ConstNumbers x,
+                                      ConstNumbers d_y, std::int64_t R, std::int64_t I,
                                       std::int64_t O) = 0;
 
   // c[m, n] = a[m, k] b[k, n], or that added to c; `transpose` says which of a and b is stored as
-  // its transpose.
-  virtual void matmul(float* c, const float* a, const float* b, Transpose transpose, bool add,
+  // its transpose. Not added where c is not f32.
+  virtual void matmul(Numbers c, ConstNumbers a, ConstNumbers b, Transpose transpose, bool add,
                       std::int64_t m, std::int64_t n, std::int64_t k) = 0;
 
   // Scaled dot-product attention over qkv[B*T, 3*C] (queries, keys, values; in each, head h has the
   // columns h*D to h*D+D-1): out[B*T, C]; keeps log_sum[B, NH, T], the log of each query's softmax
   // sum. Causal: a query sees keys up to its own position. No T x T array is made (Dao et al. 2022,
-  // Alg. 1).
-  virtual void attention_forward(float* out, float* log_sum, const float* qkv, bool causal,
+  // Alg. 1). Numbers are of one type, in the backward pass too.
+  virtual void attention_forward(Numbers out, float* log_sum, ConstNumbers qkv, bool causal,
                                  std::int64_t B, std::int64_t T, std::int64_t C,
                                  std::int64_t NH) = 0;
 
   // d_qkv[B*T, 3*C] from d_out[B*T, C] and the forward pass's out, log_sum and qkv (Dao et al.
   // 2022, Alg. 4).
-  virtual void attention_backward(float* d_qkv, const float* d_out, const float* out,
-                                  const float* log_sum, const float* qkv, bool causal,
+  virtual void attention_backward(Numbers d_qkv, ConstNumbers d_out, ConstNumbers out,
+                                  const float* log_sum, ConstNumbers qkv, bool causal,
                                   std::int64_t B, std::int64_t T, std::int64_t C,
                                   std::int64_t NH) = 0;
 
   // losses[R] = -log softmax(logits[R, V])[target]; a row whose target is -1 has loss 0. With
   // `gradient_scale` != 0, logits become gradient_scale * (softmax - onehot(target)), 0 for such a
   // row.
-  virtual void cross_entropy(float* losses, float* logits, const std::int32_t* targets,
+  virtual void cross_entropy(float* losses, Numbers logits, const std::int32_t* targets,
                              float gradient_scale, std::int64_t R, std::int64_t V) = 0;
 
   // Router of a mixture of experts (Shazeer et al. 2017, eq. 4, without noise): probabilities[R, E]

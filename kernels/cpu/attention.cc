@@ -264,7 +264,7 @@ void head_backward(float* d_qkv, const float* d_out, const float* out, const flo
 
 }  // namespace
 
-void CpuKernels::attention_forward(float* out, float* log_sum, const float* qkv, bool causal,
+void CpuKernels::attention_forward(Numbers out, float* log_sum, ConstNumbers qkv, bool causal,
                                    std::int64_t B, std::int64_t T, std::int64_t C,
                                    std::int64_t NH) {
   const HeadShape shape(T, C / NH);
@@ -274,14 +274,14 @@ void CpuKernels::attention_forward(float* out, float* log_sum, const float* qkv,
     for (std::int64_t head = heads.begin; head < heads.end; ++head) {
       const std::int64_t row = head / NH * T;
       const std::int64_t column = head % NH * shape.D;
-      head_forward(out + row * C + column, log_sum + head * T, qkv + row * 3 * C + column, causal,
-                   C, shape, scratch);
+      head_forward(out.f32() + row * C + column, log_sum + head * T,
+                   qkv.f32() + row * 3 * C + column, causal, C, shape, scratch);
     }
   });
 }
 
-void CpuKernels::attention_backward(float* d_qkv, const float* d_out, const float* out,
-                                    const float* log_sum, const float* qkv, bool causal,
+void CpuKernels::attention_backward(Numbers d_qkv, ConstNumbers d_out, ConstNumbers out,
+                                    const float* log_sum, ConstNumbers qkv, bool causal,
                                     std::int64_t B, std::int64_t T, std::int64_t C,
                                     std::int64_t NH) {
   const HeadShape shape(T, C / NH);
@@ -291,8 +291,9 @@ void CpuKernels::attention_backward(float* d_qkv, const float* d_out, const floa
     for (std::int64_t head = heads.begin; head < heads.end; ++head) {
       const std::int64_t row = head / NH * T;
       const std::int64_t column = head % NH * shape.D;
-      head_backward(d_qkv + row * 3 * C + column, d_out + row * C + column, out + row * C + column,
-                    log_sum + head * T, qkv + row * 3 * C + column, causal, C, shape, scratch);
+      head_backward(d_qkv.f32() + row * 3 * C + column, d_out.f32() + row * C + column,
+                    out.f32() + row * C + column, log_sum + head * T,
+                    qkv.f32() + row * 3 * C + column, causal, C, shape, scratch);
     }
   });
 }

@@ -17,6 +17,7 @@ class CpuKernels final : public Kernels {
   bool on_host() const override { return true; }
   void copy_in(void* to, const void* host, std::int64_t bytes) override;
   void copy_out(void* host, const void* from, std::int64_t bytes) override;
+  Numbers compact(float* memory) const override { return memory; }
   void clear(float* x, std::int64_t count) override;
   // Differences are encoded on the thread that sends them.
   std::unique_ptr<Mover> make_mover(std::optional<Encoding>) override {
@@ -30,33 +31,33 @@ class CpuKernels final : public Kernels {
   void embedding_backward(float* d_token_table, float* d_position_table, const std::int32_t* tokens,
                           const float* d_x, std::int64_t B, std::int64_t T,
                           std::int64_t C) override;
-  void layer_norm_forward(float* y, float* mean, float* rstd, const float* x, const float* weight,
+  void layer_norm_forward(Numbers y, float* mean, float* rstd, const float* x, const float* weight,
                           const float* bias, std::int64_t R, std::int64_t C) override;
-  void layer_norm_again(float* y, const float* x, const float* mean, const float* rstd,
+  void layer_norm_again(Numbers y, const float* x, const float* mean, const float* rstd,
                         const float* weight, const float* bias, std::int64_t R,
                         std::int64_t C) override;
-  void layer_norm_backward(float* d_x, float* d_weight, float* d_bias, const float* d_y,
+  void layer_norm_backward(float* d_x, float* d_weight, float* d_bias, ConstNumbers d_y,
                            const float* x, const float* mean, const float* rstd,
                            const float* weight, std::int64_t R, std::int64_t C) override;
-  void linear_forward(float* y, const float* x, const float* weight, const float* bias,
+  void linear_forward(Numbers y, ConstNumbers x, const float* weight, const float* bias,
                       const float* residual, std::int64_t R, std::int64_t I,
                       std::int64_t O) override;
-  void linear_gelu_forward(float* act, float* pre, const float* x, const float* weight,
+  void linear_gelu_forward(Numbers act, Numbers pre, ConstNumbers x, const float* weight,
                            const float* bias, std::int64_t R, std::int64_t I,
                            std::int64_t O) override;
-  void gelu_backward(float* d_act, float* pre, std::int64_t count) override;
-  void linear_backward_input(float* d_x, const float* d_y, const float* weight, std::int64_t R,
+  void gelu_backward(Numbers d_act, Numbers pre, std::int64_t count) override;
+  void linear_backward_input(Numbers d_x, ConstNumbers d_y, const float* weight, std::int64_t R,
                              std::int64_t I, std::int64_t O) override;
-  void linear_backward_weight(float* d_weight, float* d_bias, const float* x, const float* d_y,
+  void linear_backward_weight(float* d_weight, float* d_bias, ConstNumbers x, ConstNumbers d_y,
                               std::int64_t R, std::int64_t I, std::int64_t O) override;
-  void matmul(float* c, const float* a, const float* b, Transpose transpose, bool add,
+  void matmul(Numbers c, ConstNumbers a, ConstNumbers b, Transpose transpose, bool add,
               std::int64_t m, std::int64_t n, std::int64_t k) override;
-  void attention_forward(float* out, float* log_sum, const float* qkv, bool causal, std::int64_t B,
+  void attention_forward(Numbers out, float* log_sum, ConstNumbers qkv, bool causal, std::int64_t B,
                          std::int64_t T, std::int64_t C, std::int64_t NH) override;
-  void attention_backward(float* d_qkv, const float* d_out, const float* out, const float* log_sum,
-                          const float* qkv, bool causal, std::int64_t B, std::int64_t T,
+  void attention_backward(Numbers d_qkv, ConstNumbers d_out, ConstNumbers out, const float* log_sum,
+                          ConstNumbers qkv, bool causal, std::int64_t B, std::int64_t T,
                           std::int64_t C, std::int64_t NH) override;
-  void cross_entropy(float* losses, float* logits, const std::int32_t* targets,
+  void cross_entropy(float* losses, Numbers logits, const std::int32_t* targets,
                      float gradient_scale, std::int64_t R, std::int64_t V) override;
   void route_forward(float* probabilities, float* log_sum, std::int32_t* chosen, float* gates,
                      std::int64_t R, std::int64_t E, std::int64_t K) override;

@@ -59,8 +59,9 @@ void CpuKernels::embedding_backward(float* d_token_table, float* d_position_tabl
   });
 }
 
-void CpuKernels::cross_entropy(float* losses, float* logits, const std::int32_t* targets,
+void CpuKernels::cross_entropy(float* losses, Numbers scores, const std::int32_t* targets,
                                float gradient_scale, std::int64_t R, std::int64_t V) {
+  float* const logits = scores.f32();
   parallel_ranges(threads_, R, 1, [&](int, Range rows) {
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
       float* row = logits + r * V;

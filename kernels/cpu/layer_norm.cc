@@ -18,9 +18,10 @@ void normalize_row(float* y, const float* x, float mean, float rstd, const float
 
 }  // namespace
 
-void CpuKernels::layer_norm_forward(float* y, float* mean, float* rstd, const float* x,
+void CpuKernels::layer_norm_forward(Numbers to, float* mean, float* rstd, const float* x,
                                     const float* weight, const float* bias, std::int64_t R,
                                     std::int64_t C) {
+  float* const y = to.f32();
   parallel_ranges(threads_, R, 1, [&](int, Range rows) {
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
       const float* in = x + r * C;
@@ -39,9 +40,10 @@ void CpuKernels::layer_norm_forward(float* y, float* mean, float* rstd, const fl
   });
 }
 
-void CpuKernels::layer_norm_again(float* y, const float* x, const float* mean, const float* rstd,
+void CpuKernels::layer_norm_again(Numbers to, const float* x, const float* mean, const float* rstd,
                                   const float* weight, const float* bias, std::int64_t R,
                                   std::int64_t C) {
+  float* const y = to.f32();
   parallel_ranges(threads_, R, 1, [&](int, Range rows) {
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
       normalize_row(y + r * C, x + r * C, mean[r], rstd[r], weight, bias, C);
@@ -49,9 +51,11 @@ void CpuKernels::layer_norm_again(float* y, const float* x, const float* mean, c
   });
 }
 
-void CpuKernels::layer_norm_backward(float* d_x, float* d_weight, float* d_bias, const float* d_y,
-                                     const float* x, const float* mean, const float* rstd,
-                                     const float* weight, std::int64_t R, std::int64_t C) {
+void CpuKernels::layer_norm_backward(float* d_x, float* d_weight, float* d_bias,
+                                     ConstNumbers gradient, const float* x, const float* mean,
+                                     const float* rstd, const float* weight, std::int64_t R,
+                                     std::int64_t C) {
+  const float* const d_y = gradient.f32();
   reserve_scratch(2 * C);
   for (Buffer& sums : scratch_) std::fill_n(sums.data(), 2 * C, 0.0F);
   parallel_ranges(threads_, R, 1, [&](int thread, Range rows) {

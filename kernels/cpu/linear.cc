@@ -24,9 +24,11 @@ void row_blocks(int threads, std::int64_t rows, const Body& body) {
 
 }  // namespace
 
-void CpuKernels::linear_forward(float* y, const float* x, const float* weight, const float* bias,
-                                const float* residual, std::int64_t R, std::int64_t I,
-                                std::int64_t O) {
+void CpuKernels::linear_forward(Numbers to, ConstNumbers from, const float* weight,
+                                const float* bias, const float* residual, std::int64_t R,
+                                std::int64_t I, std::int64_t O) {
+  float* const y = to.f32();
+  const float* const x = from.f32();
   row_blocks(threads_, R, [&](std::int64_t first, std::int64_t rows) {
     gemm(y + first * O, O, x + first * I, I, weight, O, Transpose::neither, false, rows, O, I);
     for (std::int64_t r = first; r < first + rows; ++r) {
@@ -43,9 +45,12 @@ void CpuKernels::linear_forward(float* y, const float* x, const float* weight, c
   });
 }
 
-void CpuKernels::linear_gelu_forward(float* act, float* pre, const float* x, const float* weight,
-                                     const float* bias, std::int64_t R, std::int64_t I,
-                                     std::int64_t O) {
+void CpuKernels::linear_gelu_forward(Numbers to, Numbers sums, ConstNumbers from,
+                                     const float* weight, const float* bias, std::int64_t R,
+                                     std::int64_t I, std::int64_t O) {
+  float* const act = to.f32();
+  float* const pre = sums.f32();
+  const float* const x = from.f32();
   row_blocks(threads_, R, [&](std::int64_t first, std::int64_t rows) {
     gemm(pre + first * O, O, x + first * I, I, weight, O, Transpose::neither, false, rows, O, I);
     for (std::int64_t r = first; r < first + rows; ++r) {
@@ -60,7 +65,9 @@ void CpuKernels::linear_gelu_forward(float* act, float* pre, const float* x, con
   });
 }
 
-void CpuKernels::gelu_backward(float* d_act, float* pre, std::int64_t count) {
+void CpuKernels::gelu_backward(Numbers gradient, Numbers sums, std::int64_t count) {
+  float* const d_act = gradient.f32();
+  float* const pre = sums.f32();
   parallel_ranges(threads_, count, 16, [&](int, Range range) {
     float* activations = pre + range.begin;
     float* slopes = d_act + range.begin;
@@ -77,7 +84,7 @@ void CpuKernels::gelu_backward(float* d_act, float* pre, std::int64_t count) {
 
 // The product with a transposed right side is slower than turning the weights once, where the rows
 // are many.
-void CpuKernels::linear_backward_input(float* d_x, const float* d_y, const float* weight,
+void CpuKernels::linear_backward_input(Numbers d_x, ConstNumbers d_y, const float* weight,
                                        std::int64_t R, std::int64_t I, std::int64_t O) {
   if (R < kRowBlock) {
     matmul(d_x, d_y, weight, Transpose::right, false, R, I, O);
@@ -90,9 +97,10 @@ void CpuKernels::linear_backward_input(float* d_x, const float* d_y, const float
   matmul(d_x, d_y, turned_weight_.data(), Transpose::neither, false, R, I, O);
 }
 
-void CpuKernels::linear_backward_weight(float* d_weight, float* d_bias, const float* x,
-                                        const float* d_y, std::int64_t R, std::int64_t I,
+void CpuKernels::linear_backward_weight(float* d_weight, float* d_bias, ConstNumbers x,
+                                        ConstNumbers gradient, std::int64_t R, std::int64_t I,
                                         std::int64_t O) {
+  const float* const d_y = gradient.f32();
   matmul(d_weight, x, d_y, Transpose::left, true, I, O, R);
   parallel_ranges(threads_, O, 16, [&](int, Range range) {
     std::int64_t r = 0;
@@ -110,8 +118,11 @@ void CpuKernels::linear_backward_weight(float* d_weight, float* d_bias, const fl
   });
 }
 
-void CpuKernels::matmul(float* c, const float* a, const float* b, Transpose transpose, bool add,
-                        std::int64_t m, std::int64_t n, std::int64_t k) {
+void CpuKernels::matmul(Numbers to, ConstNumbers left, ConstNumbers right, Transpose transpose,
+                        bool add, std::int64_t m, std::int64_t n, std::int64_t k) {
+  float* const c = to.f32();
+  const float* const a = left.f32();
+  const float* const b = right.f32();
   const std::int64_t lda = transpose == Transpose::left ? m : k;
   const std::int64_t ldb = transpose == Transpose::right ? k : n;
   if (m >= n) {

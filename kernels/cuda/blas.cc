@@ -25,7 +25,8 @@ unsigned int alignment_of(const void* memory) {
 class Layout {
  public:
   // A matrix whose rows of `columns` elements follow one another: by columns it is [columns, rows].
-  Layout(cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
+  Layout(Precision precision, std::int64_t rows, std::int64_t columns) {
+    const cudaDataType_t type = precision == Precision::bf16 ? CUDA_R_16BF : CUDA_R_32F;
     check_blas(cublasLtMatrixLayoutCreate(&layout_, type, static_cast<std::uint64_t>(columns),
                                           static_cast<std::uint64_t>(rows), columns),
                "describing a matrix");
@@ -107,34 +108,35 @@ Blas::Blas(bool deterministic) : deterministic_(deterministic) {
 
 Blas::~Blas() { cublasLtDestroy(handle_); }
 
-bool Blas::can_fuse_gelu(const float* pre, std::int64_t n) {
+bool Blas::can_fuse_gelu(const void* pre, std::int64_t n) {
   return n % 8 == 0 && alignment_of(pre) >= 16;
 }
 
 // A product as cuBLASLt is told of it.
 struct Blas::Call {
   explicit Call(const Product& p)
-      : a(p.a.type, p.transpose == Transpose::left ? p.k : p.m,
+      : a(p.a.precision, p.transpose == Transpose::left ? p.k : p.m,
           p.transpose == Transpose::left ? p.m : p.k),
-        b(p.b.type, p.transpose == Transpose::right ? p.n : p.k,
+        b(p.b.precision, p.transpose == Transpose::right ? p.n : p.k,
           p.transpose == Transpose::right ? p.k : p.n),
-        c(CUDA_R_32F, p.m, p.n),
+        c(p.c.precision, p.m, p.n),
         // Where nothing is added, beta is 0 and c's own memory stands in.
-        added(p.add != nullptr ? p.add : p.c) {
+        added(p.add != nullptr ? p.add : p.c.data) {
     describe(description, p);
   }
 
   Layout a, b, c;
   Description description;
-  const float* added;
+  const void* added;
 };
 
 const cublasLtMatmulAlgo_t* Blas::algorithm(const Product& product, const Call& call) {
   const auto [new_entry, is_new] = algorithms_.try_emplace(
-      {product.a.type, static_cast<int>(product.transpose), epilogue_of(product),
-       product.add != nullptr, product.m, product.n, product.k, alignment_of(product.a.data),
-       alignment_of(product.b.data), alignment_of(call.added), alignment_of(product.c),
-       alignment_of(product.bias), alignment_of(product.pre)});
+      {static_cast<int>(product.a.precision), static_cast<int>(product.c.precision),
+       static_cast<int>(product.transpose), epilogue_of(product), product.add != nullptr, product.m,
+       product.n, product.k, alignment_of(product.a.data), alignment_of(product.b.data),
+       alignment_of(call.added), alignment_of(product.c.data), alignment_of(product.bias),
+       alignment_of(product.pre)});
   std::optional<cublasLtMatmulAlgo_t>& entry = new_entry->second;
   if (is_new) {
     Preference preference;
@@ -142,7 +144,7 @@ const cublasLtMatmulAlgo_t* Blas::algorithm(const Product& product, const Call& 
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(product.b.data));
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(product.a.data));
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(call.added));
-    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(product.c));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(product.c.data));
     if (deterministic_) {
       preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
@@ -166,7 +168,7 @@ bool Blas::try_multiply(const Product& product, cudaStream_t stream) {
   const float beta = product.add != nullptr ? 1 : 0;
   check_blas(cublasLtMatmul(handle_, call.description.get(), &one, product.b.data, call.b.get(),
                             product.a.data, call.a.get(), &beta, call.added, call.c.get(),
-                            product.c, call.c.get(), chosen,
+                            product.c.data, call.c.get(), chosen,
                             workspace_.reserve<char>(kWorkspaceBytes), kWorkspaceBytes, stream),
              "multiplying");
   return true;

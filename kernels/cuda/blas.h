@@ -15,26 +15,21 @@
 
 namespace archipelago::kernels::cuda {
 
-// A product's operand on the device, f32 or bf16.
-struct Operand {
-  const void* data;
-  cudaDataType_t type;
-};
-
 // c[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ add[m, n]), sums in f32. `transpose` says which of a and
-// b is stored as its transpose. With `pre`, c = gelu(pre) of the tanh form and pre[m, n] is the sum
-// itself. `add` may be c.
+// b, which are of one type, is stored as its transpose. With `pre`, c = gelu(pre) of the tanh form
+// and pre[m, n] is the sum itself. `bias` and `pre` are of c's type. `add`, only where c is f32,
+// may be c.
 struct Product {
-  float* c;
-  Operand a;
-  Operand b;
+  Numbers c;
+  ConstNumbers a;
+  ConstNumbers b;
   Transpose transpose = Transpose::neither;
   std::int64_t m;
   std::int64_t n;
   std::int64_t k;
-  const float* bias = nullptr;
+  const void* bias = nullptr;
   const float* add = nullptr;
-  float* pre = nullptr;
+  void* pre = nullptr;
 };
 
 class Blas {
@@ -51,7 +46,7 @@ class Blas {
   void multiply(const Product& product, cudaStream_t stream);
 
   // Whether cuBLASLt can apply the GELU on the way to rows of n elements at these places.
-  static bool can_fuse_gelu(const float* pre, std::int64_t n);
+  static bool can_fuse_gelu(const void* pre, std::int64_t n);
 
  private:
   struct Call;
@@ -61,7 +56,7 @@ class Blas {
   bool deterministic_;
   cublasLtHandle_t handle_ = nullptr;
   // By everything that the choice depends on.
-  std::map<std::array<std::int64_t, 13>, std::optional<cublasLtMatmulAlgo_t>> algorithms_;
+  std::map<std::array<std::int64_t, 14>, std::optional<cublasLtMatmulAlgo_t>> algorithms_;
   Scratch workspace_;
 };
 

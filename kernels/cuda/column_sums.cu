@@ -1,5 +1,6 @@
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/numbers.h"
 
 // Sums over rows, in two launches so that their order is fixed: a block sums a tile of rows for a
 // warp's width of columns, then a thread a column adds the tiles' sums up.
@@ -23,7 +24,8 @@ struct Normal {
 };
 
 // partial[tiles, 2, C]: sums of d_y, and of d_y * normal.
-__global__ void tile_sums(float* partial, const float* d_y, Normal normal, std::int64_t R,
+template <typename DY>
+__global__ void tile_sums(float* partial, const DY* d_y, Normal normal, std::int64_t R,
                           std::int64_t C) {
   float* shared = cuda::shared_memory<float>();  // [2, kWarps, kWarp]
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kWarp + lane();
@@ -33,7 +35,7 @@ __global__ void tile_sums(float* partial, const float* d_y, Normal normal, std::
   float weighted = 0;
   if (c < C) {
     for (std::int64_t r = tile * kTileRows + warp(); r < end; r += kWarps) {
-      const float d = d_y[r * C + c];
+      const float d = cuda::load(d_y + r * C + c);
       sum += d;
       if (normal.x != nullptr) {
         weighted += d * (normal.x[r * C + c] - normal.mean[r]) * normal.rstd[r];
@@ -68,13 +70,16 @@ __global__ void add_tiles(float* d_bias, float* d_weight, const float* partial, 
 
 }  // namespace
 
-void CudaKernels::add_column_sums(float* d_bias, float* d_weight, const float* d_y, const float* x,
+void CudaKernels::add_column_sums(float* d_bias, float* d_weight, ConstNumbers d_y, const float* x,
                                   const float* mean, const float* rstd, std::int64_t R,
                                   std::int64_t C) {
   const unsigned int tiles = cuda::blocks_for(R, kTileRows);
   float* partial = sums_.reserve<float>(static_cast<std::int64_t>(tiles) * 2 * C);
-  cuda::launch(stream(), "summing columns", tile_sums, dim3(cuda::blocks_for(C, kWarp), tiles),
-               kThreads, 2 * kThreads * sizeof(float), partial, d_y, Normal{x, mean, rstd}, R, C);
+  cuda::typed(d_y, [&]<typename DY>(const DY* summed) {
+    cuda::launch(stream(), "summing columns", tile_sums<DY>,
+                 dim3(cuda::blocks_for(C, kWarp), tiles), kThreads, 2 * kThreads * sizeof(float),
+                 partial, summed, Normal{x, mean, rstd}, R, C);
+  });
   cuda::launch(stream(), "summing columns", add_tiles, cuda::blocks_for(C, kThreads), kThreads, 0,
                d_bias, d_weight, partial, static_cast<std::int64_t>(tiles), C);
 }

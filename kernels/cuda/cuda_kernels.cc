@@ -51,8 +51,9 @@ void CudaKernels::copy_out(void* host, const void* from, std::int64_t bytes) {
   stream_.finish();
 }
 
-void CudaKernels::copy(float* to, const float* from, std::int64_t count) {
-  cuda::check(cudaMemcpyAsync(to, from, bytes_of(count), cudaMemcpyDeviceToDevice, stream()),
+void CudaKernels::copy(void* to, const void* from, std::int64_t bytes) {
+  cuda::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice,
+                              stream()),
               "copying");
 }
 

@@ -28,6 +28,7 @@ class CudaKernels final : public Kernels {
   bool on_host() const override { return false; }
   void copy_in(void* to, const void* host, std::int64_t bytes) override;
   void copy_out(void* host, const void* from, std::int64_t bytes) override;
+  Numbers compact(float* memory) const override { return {memory, device_.precision}; }
   void clear(float* x, std::int64_t count) override;
   std::unique_ptr<Mover> make_mover(std::optional<Encoding> differences) override;
   // 256 MiB: products of thousands of rows fill the GPU.
@@ -39,33 +40,33 @@ class CudaKernels final : public Kernels {
   void embedding_backward(float* d_token_table, float* d_position_table, const std::int32_t* tokens,
                           const float* d_x, std::int64_t B, std::int64_t T,
                           std::int64_t C) override;
-  void layer_norm_forward(float* y, float* mean, float* rstd, const float* x, const float* weight,
+  void layer_norm_forward(Numbers y, float* mean, float* rstd, const float* x, const float* weight,
                           const float* bias, std::int64_t R, std::int64_t C) override;
-  void layer_norm_again(float* y, const float* x, const float* mean, const float* rstd,
+  void layer_norm_again(Numbers y, const float* x, const float* mean, const float* rstd,
                         const float* weight, const float* bias, std::int64_t R,
                         std::int64_t C) override;
-  void layer_norm_backward(float* d_x, float* d_weight, float* d_bias, const float* d_y,
+  void layer_norm_backward(float* d_x, float* d_weight, float* d_bias, ConstNumbers d_y,
                            const float* x, const float* mean, const float* rstd,
                            const float* weight, std::int64_t R, std::int64_t C) override;
-  void linear_forward(float* y, const float* x, const float* weight, const float* bias,
+  void linear_forward(Numbers y, ConstNumbers x, const float* weight, const float* bias,
                       const float* residual, std::int64_t R, std::int64_t I,
                       std::int64_t O) override;
-  void linear_gelu_forward(float* act, float* pre, const float* x, const float* weight,
+  void linear_gelu_forward(Numbers act, Numbers pre, ConstNumbers x, const float* weight,
                            const float* bias, std::int64_t R, std::int64_t I,
                            std::int64_t O) override;
-  void gelu_backward(float* d_act, float* pre, std::int64_t count) override;
-  void linear_backward_input(float* d_x, const float* d_y, const float* weight, std::int64_t R,
+  void gelu_backward(Numbers d_act, Numbers pre, std::int64_t count) override;
+  void linear_backward_input(Numbers d_x, ConstNumbers d_y, const float* weight, std::int64_t R,
                              std::int64_t I, std::int64_t O) override;
-  void linear_backward_weight(float* d_weight, float* d_bias, const float* x, const float* d_y,
+  void linear_backward_weight(float* d_weight, float* d_bias, ConstNumbers x, ConstNumbers d_y,
                               std::int64_t R, std::int64_t I, std::int64_t O) override;
-  void matmul(float* c, const float* a, const float* b, Transpose transpose, bool add,
+  void matmul(Numbers c, ConstNumbers a, ConstNumbers b, Transpose transpose, bool add,
               std::int64_t m, std::int64_t n, std::int64_t k) override;
-  void attention_forward(float* out, float* log_sum, const float* qkv, bool causal, std::int64_t B,
+  void attention_forward(Numbers out, float* log_sum, ConstNumbers qkv, bool causal, std::int64_t B,
                          std::int64_t T, std::int64_t C, std::int64_t NH) override;
-  void attention_backward(float* d_qkv, const float* d_out, const float* out, const float* log_sum,
-                          const float* qkv, bool causal, std::int64_t B, std::int64_t T,
+  void attention_backward(Numbers d_qkv, ConstNumbers d_out, ConstNumbers out, const float* log_sum,
+                          ConstNumbers qkv, bool causal, std::int64_t B, std::int64_t T,
                           std::int64_t C, std::int64_t NH) override;
-  void cross_entropy(float* losses, float* logits, const std::int32_t* targets,
+  void cross_entropy(float* losses, Numbers logits, const std::int32_t* targets,
                      float gradient_scale, std::int64_t R, std::int64_t V) override;
   void route_forward(float* probabilities, float* log_sum, std::int32_t* chosen, float* gates,
                      std::int64_t R, std::int64_t E, std::int64_t K) override;
@@ -107,23 +108,35 @@ class CudaKernels final : public Kernels {
   cudaStream_t stream() const { return stream_.get(); }
 
  private:
-  // The operand as the product takes it: in bf16 mode its copy in `scratch`, which it stays in
-  // until the next call with that scratch.
-  cuda::Operand operand(cuda::Scratch& scratch, const float* x, std::int64_t count);
+  // The operand as the product takes it: f32 in bf16 mode as its copy in `scratch`, which it stays
+  // in until the next call with that scratch.
+  ConstNumbers operand(cuda::Scratch& scratch, ConstNumbers x, std::int64_t count);
   // c[m, n] of a and b as matmul() has them.
-  cuda::Product product(float* c, const float* a, const float* b, Transpose transpose,
+  cuda::Product product(Numbers c, ConstNumbers a, ConstNumbers b, Transpose transpose,
                         std::int64_t m, std::int64_t n, std::int64_t k);
-  bool fuses_attention(std::int64_t D) const;
+  // The product of a linear map, with its bias.
+  cuda::Product linear_map(Numbers y, ConstNumbers x, const float* weight, const float* bias,
+                           std::int64_t R, std::int64_t I, std::int64_t O);
   // Rounds f32 to bf16, and the way back.
   void narrow(__nv_bfloat16* out, const float* in, std::int64_t count);
   void widen(float* out, const __nv_bfloat16* in, std::int64_t count);
-  void copy(float* to, const float* from, std::int64_t count);
+  void copy(void* to, const void* from, std::int64_t bytes);
+  // The numbers as bf16 that cuDNN takes, where they are or copied to `room`, and what it has made
+  // to where it is wanted.
+  const __nv_bfloat16* as_bf16(__nv_bfloat16* room, ConstNumbers x, std::int64_t count);
+  void hand_over(Numbers to, const __nv_bfloat16* made, std::int64_t count);
+  // Attention by cuDNN; false where it has none, and nothing is queued that matters.
+  bool fused_attention_forward(Numbers out, float* log_sum, ConstNumbers qkv,
+                               const cuda::AttentionShape& shape);
+  bool fused_attention_backward(Numbers d_qkv, ConstNumbers d_out, ConstNumbers out,
+                                const float* log_sum, ConstNumbers qkv,
+                                const cuda::AttentionShape& shape);
   void attention_forward_f32(float* out, float* log_sum, const float* qkv, bool causal,
                              std::int64_t B, std::int64_t T, std::int64_t C, std::int64_t NH);
   void attention_backward_f32(float* d_qkv, const float* d_out, const float* out,
                               const float* log_sum, const float* qkv, bool causal, std::int64_t B,
                               std::int64_t T, std::int64_t C, std::int64_t NH);
-  void gelu(float* act, const float* pre, std::int64_t count);
+  void gelu(Numbers act, Numbers pre, std::int64_t count);
   // patches[R, I] of images[B, channels, side, side].
   void cut_patches(float* patches, const float* images, const PatchShape& shape);
   // To and from the layouts of cuda::PatchConvolution; the filter's gradient is added to d_weight.
@@ -135,7 +148,7 @@ class CudaKernels final : public Kernels {
   // The sums over the rows of d_y[R, C] are added to d_bias[C]; with x, the sums of d_y * (x -
   // mean)
   // * rstd to d_weight[C] too.
-  void add_column_sums(float* d_bias, float* d_weight, const float* d_y, const float* x,
+  void add_column_sums(float* d_bias, float* d_weight, ConstNumbers d_y, const float* x,
                        const float* mean, const float* rstd, std::int64_t R, std::int64_t C);
 
   Device device_;
@@ -147,6 +160,7 @@ class CudaKernels final : public Kernels {
   std::unique_ptr<cuda::FusedAttention> fused_attention_;
   std::unique_ptr<cuda::PatchConvolution> patch_convolution_;
   cuda::Scratch left_, right_;  // of a product, or of attention
+  cuda::Scratch bias_;          // of a product, as its result is
   cuda::Scratch sums_;          // partial sums
 };
 

@@ -1,5 +1,6 @@
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/numbers.h"
 
 // Kernels whose threads each do elements of their own.
 
@@ -8,6 +9,8 @@ namespace {
 
 using cuda::grid_thread;
 using cuda::grid_threads;
+using cuda::load;
+using cuda::store;
 
 constexpr int kThreads = 256;
 
@@ -34,21 +37,24 @@ __global__ void widen_elements(float* out, const __nv_bfloat16* in, std::int64_t
   }
 }
 
-__global__ void gelu_elements(float* act, const float* pre, std::int64_t count) {
+template <typename T>
+__global__ void gelu_elements(T* act, const T* pre, std::int64_t count) {
   for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) {
-    act[i] = pre[i] * gelu_gate(pre[i]);
+    const float u = load(pre + i);
+    store(act + i, u * gelu_gate(u));
   }
 }
 
-__global__ void gelu_backward_elements(float* d_act, float* pre, std::int64_t count) {
+template <typename T>
+__global__ void gelu_backward_elements(T* d_act, T* pre, std::int64_t count) {
   for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) {
-    const float u = pre[i];
+    const float u = load(pre + i);
     const float s = gelu_gate(u);
     const float slope = 1.5957691216057308F + 0.2140644488178F * u * u;  // d(2z)/du
-    pre[i] = u * s;
+    store(pre + i, u * s);
     // Far out the slope is large where s * (1 - s) is 0.
     const float bend = s * (1.0F - s);
-    d_act[i] *= s + (bend > 0 ? u * bend * slope : 0.0F);
+    store(d_act + i, load(d_act + i) * (s + (bend > 0 ? u * bend * slope : 0.0F)));
   }
 }
 
@@ -111,14 +117,19 @@ void CudaKernels::widen(float* out, const __nv_bfloat16* in, std::int64_t count)
                kThreads, 0, out, in, count);
 }
 
-void CudaKernels::gelu(float* act, const float* pre, std::int64_t count) {
-  cuda::launch(stream(), "gelu", gelu_elements, cuda::blocks_up_to(count, kThreads), kThreads, 0,
-               act, pre, count);
+void CudaKernels::gelu(Numbers act, Numbers pre, std::int64_t count) {
+  cuda::typed(act, [&]<typename T>(T* out) {
+    cuda::launch(stream(), "gelu", gelu_elements<T>, cuda::blocks_up_to(count, kThreads), kThreads,
+                 0, out, static_cast<const T*>(pre.data), count);
+  });
 }
 
-void CudaKernels::gelu_backward(float* d_act, float* pre, std::int64_t count) {
-  cuda::launch(stream(), "gelu_backward", gelu_backward_elements,
-               cuda::blocks_up_to(count, kThreads), kThreads, 0, d_act, pre, count);
+void CudaKernels::gelu_backward(Numbers d_act, Numbers pre, std::int64_t count) {
+  cuda::typed(d_act, [&]<typename T>(T* gradient) {
+    cuda::launch(stream(), "gelu_backward", gelu_backward_elements<T>,
+                 cuda::blocks_up_to(count, kThreads), kThreads, 0, gradient,
+                 static_cast<T*>(pre.data), count);
+  });
 }
 
 void CudaKernels::embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,

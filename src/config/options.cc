@@ -71,7 +71,7 @@ std::vector<Option> train_options(Train& t) {
       integer("train.seed", t.seed, 0, kUnbounded, "seed of everything that is random"),
       integer("train.threads", t.threads, 1, 1024, "OpenMP threads a rank"),
       choice("train.precision", t.precision, {"bf16", "f32"},
-             "GPU: what operands of products are rounded to; a processor computes in f32"),
+             "GPU: of products' operands and of what a layer keeps; a processor's are f32"),
       boolean("train.deterministic", t.deterministic,
               "GPU: the same bits in every run; a processor's always are"),
   };

@@ -55,7 +55,7 @@ struct Train {
       262144;  // tokens of the validation split that a loss is taken over; 0: all
   std::uint64_t seed = 1;
   int threads = 1;                 // OpenMP threads a rank
-  std::string precision = "bf16";  // GPU: what products' operands are rounded to: bf16, f32
+  std::string precision = "bf16";  // GPU: products' operands, what a layer keeps: bf16, f32
   bool deterministic = false;      // GPU: the same bits in every run, at some cost
 };
 

@@ -22,9 +22,9 @@ void Attention::forward(kernels::Kernels& kernels, const Storage& storage, const
                         float* out, std::int64_t batch) {
   const auto [T, C, NH, causal] = shape_;
   const std::int64_t rows = batch * T;
-  float* normed = storage.work(WorkArea::normed);
-  float* qkv = storage.activation(qkv_);
-  float* mixed = storage.activation(mixed_);
+  const kernels::Numbers normed = kernels.compact(storage.work(WorkArea::normed));
+  const kernels::Numbers qkv = kernels.compact(storage.activation(qkv_));
+  const kernels::Numbers mixed = kernels.compact(storage.activation(mixed_));
   norm_.forward(kernels, storage, normed, in, rows);
   kernels.linear_forward(qkv, normed, storage.value(qkv_weight_), storage.value(qkv_bias_), nullptr,
                          rows, C, 3 * C);
@@ -37,11 +37,11 @@ void Attention::backward(kernels::Kernels& kernels, const Storage& storage, cons
                          float* d_stream, std::int64_t batch) {
   const auto [T, C, NH, causal] = shape_;
   const std::int64_t rows = batch * T;
-  const float* qkv = storage.activation(qkv_);
-  const float* mixed = storage.activation(mixed_);
-  float* normed = storage.work(WorkArea::normed);
-  float* d_qkv = storage.work(WorkArea::wide);
-  float* d_mixed = d_qkv + rows * 3 * C;
+  const kernels::ConstNumbers qkv = kernels.compact(storage.activation(qkv_));
+  const kernels::ConstNumbers mixed = kernels.compact(storage.activation(mixed_));
+  const kernels::Numbers normed = kernels.compact(storage.work(WorkArea::normed));
+  const kernels::Numbers d_qkv = kernels.compact(storage.work(WorkArea::wide));
+  const kernels::Numbers d_mixed = kernels.compact(storage.work(WorkArea::wide) + rows * 3 * C);
   kernels.linear_backward_weight(storage.gradient(out_weight_), storage.gradient(out_bias_), mixed,
                                  d_stream, rows, C, C);
   kernels.linear_backward_input(d_mixed, d_stream, storage.value(out_weight_), rows, C, C);
@@ -50,7 +50,7 @@ void Attention::backward(kernels::Kernels& kernels, const Storage& storage, cons
   norm_.forward_again(kernels, storage, normed, in, rows);
   kernels.linear_backward_weight(storage.gradient(qkv_weight_), storage.gradient(qkv_bias_), normed,
                                  d_qkv, rows, C, 3 * C);
-  float* d_normed = normed;
+  const kernels::Numbers d_normed = normed;
   kernels.linear_backward_input(d_normed, d_qkv, storage.value(qkv_weight_), rows, C, 3 * C);
   norm_.backward(kernels, storage, d_stream, d_normed, in, rows);
 }

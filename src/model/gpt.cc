@@ -146,16 +146,19 @@ double Gpt::head(const Batch& batch, float* normed, float gradient_scale) {
     return 0;
   }
   const float* table = storage_.value(parts_.token_table);
+  // Without gradients nothing but the losses is made of them, which then keep all bits.
+  const kernels::Numbers logits =
+      gradient_scale != 0 ? kernels_->compact(logits_.data()) : kernels::Numbers(logits_.data());
   for (std::int64_t first = 0; first < rows(batch); first += head_rows_) {
     const std::int64_t count = std::min(head_rows_, rows(batch) - first);
     float* block = normed + first * C;
-    kernels_->matmul(logits_.data(), block, table, kernels::Transpose::right, false, count, V, C);
-    kernels_->cross_entropy(losses_.data() + first, logits_.data(), targets_.data() + first,
-                            gradient_scale, count, V);
+    kernels_->matmul(logits, block, table, kernels::Transpose::right, false, count, V, C);
+    kernels_->cross_entropy(losses_.data() + first, logits, targets_.data() + first, gradient_scale,
+                            count, V);
     if (gradient_scale == 0) continue;
-    kernels_->matmul(storage_.gradient(parts_.token_table), logits_.data(), block,
-                     kernels::Transpose::left, true, V, C, count);
-    kernels_->matmul(block, logits_.data(), table, kernels::Transpose::neither, false, count, C, V);
+    kernels_->matmul(storage_.gradient(parts_.token_table), logits, block, kernels::Transpose::left,
+                     true, V, C, count);
+    kernels_->matmul(block, logits, table, kernels::Transpose::neither, false, count, C, V);
   }
   const auto losses = std::span(host_losses_).first(static_cast<std::size_t>(rows(batch)));
   losses_.copy_out(losses);

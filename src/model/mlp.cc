@@ -19,11 +19,11 @@ void Mlp::forward(kernels::Kernels& kernels, const Storage& storage, const float
                   std::int64_t batch) {
   const std::int64_t rows = batch * positions_;
   const std::int64_t C = width_;
-  float* normed = storage.work(WorkArea::normed);
-  float* act = storage.work(WorkArea::wide);
+  const kernels::Numbers normed = kernels.compact(storage.work(WorkArea::normed));
+  const kernels::Numbers act = kernels.compact(storage.work(WorkArea::wide));
   norm_.forward(kernels, storage, normed, in, rows);
-  kernels.linear_gelu_forward(act, storage.activation(inner_), normed, storage.value(in_weight_),
-                              storage.value(in_bias_), rows, C, 4 * C);
+  kernels.linear_gelu_forward(act, kernels.compact(storage.activation(inner_)), normed,
+                              storage.value(in_weight_), storage.value(in_bias_), rows, C, 4 * C);
   kernels.linear_forward(out, act, storage.value(out_weight_), storage.value(out_bias_), in, rows,
                          4 * C, C);
 }
@@ -32,9 +32,9 @@ void Mlp::backward(kernels::Kernels& kernels, const Storage& storage, const floa
                    float* d_stream, std::int64_t batch) {
   const std::int64_t rows = batch * positions_;
   const std::int64_t C = width_;
-  float* normed = storage.work(WorkArea::normed);
-  float* d_inner = storage.work(WorkArea::wide);
-  float* inner = storage.activation(inner_);
+  const kernels::Numbers normed = kernels.compact(storage.work(WorkArea::normed));
+  const kernels::Numbers d_inner = kernels.compact(storage.work(WorkArea::wide));
+  const kernels::Numbers inner = kernels.compact(storage.activation(inner_));
   kernels.linear_backward_input(d_inner, d_stream, storage.value(out_weight_), rows, 4 * C, C);
   kernels.gelu_backward(d_inner, inner, rows * 4 * C);
   kernels.linear_backward_weight(storage.gradient(out_weight_), storage.gradient(out_bias_), inner,
@@ -42,7 +42,7 @@ void Mlp::backward(kernels::Kernels& kernels, const Storage& storage, const floa
   norm_.forward_again(kernels, storage, normed, in, rows);
   kernels.linear_backward_weight(storage.gradient(in_weight_), storage.gradient(in_bias_), normed,
                                  d_inner, rows, C, 4 * C);
-  float* d_normed = normed;
+  const kernels::Numbers d_normed = normed;
   kernels.linear_backward_input(d_normed, d_inner, storage.value(in_weight_), rows, C, 4 * C);
   norm_.backward(kernels, storage, d_stream, d_normed, in, rows);
 }

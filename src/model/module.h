@@ -27,14 +27,14 @@ class LayerNorm {
  public:
   LayerNorm(Plan& plan, const std::string& name, std::int64_t width);
 
-  void forward(kernels::Kernels& kernels, const Storage& storage, float* out, const float* in,
-               std::int64_t rows) const;
+  void forward(kernels::Kernels& kernels, const Storage& storage, kernels::Numbers out,
+               const float* in, std::int64_t rows) const;
   // The output again, from `in` and the kept statistics.
-  void forward_again(kernels::Kernels& kernels, const Storage& storage, float* out, const float* in,
-                     std::int64_t rows) const;
+  void forward_again(kernels::Kernels& kernels, const Storage& storage, kernels::Numbers out,
+                     const float* in, std::int64_t rows) const;
   // Adds to `d_in`.
-  void backward(kernels::Kernels& kernels, const Storage& storage, float* d_in, const float* d_out,
-                const float* in, std::int64_t rows) const;
+  void backward(kernels::Kernels& kernels, const Storage& storage, float* d_in,
+                kernels::ConstNumbers d_out, const float* in, std::int64_t rows) const;
 
  private:
   std::int64_t width_;

@@ -78,16 +78,16 @@ void Moe::experts_forward(kernels::Kernels& kernels, const Storage& storage, con
     return;
   }
   float* rows_in = storage.work(WorkArea::wide);
-  float* act = rows_in + places / shape_.experts_per_token * C;
+  const kernels::Numbers act = kernels.compact(rows_in + places / shape_.experts_per_token * C);
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const std::int64_t first = routes_.begin(e);
     const std::int64_t count = routes_.count(e);
     if (count == 0) continue;
     const Expert& expert = experts_[e];
     kernels.gather_rows(rows_in, normed, routes_.rows.data() + first, nullptr, count, C);
-    kernels.linear_gelu_forward(act, storage.activation(inner_) + first * H, rows_in,
-                                storage.value(expert.in_weight), storage.value(expert.in_bias),
-                                count, C, H);
+    kernels.linear_gelu_forward(act, kernels.compact(storage.activation(inner_) + first * H),
+                                rows_in, storage.value(expert.in_weight),
+                                storage.value(expert.in_bias), count, C, H);
     kernels.linear_forward(result + first * C, act, storage.value(expert.out_weight),
                            storage.value(expert.out_bias), nullptr, count, H, C);
   }
@@ -121,10 +121,10 @@ void Moe::expert_backward(kernels::Kernels& kernels, const Storage& storage, std
   if (count == 0) return;
   const Expert& expert = experts_[index];
   const std::int32_t* rows = routes_.rows.data() + first;
-  float* inner = storage.activation(inner_) + first * H;
+  const kernels::Numbers inner = kernels.compact(storage.activation(inner_) + first * H);
   float* d_result = work;
   float* rows_in = d_result + count * C;
-  float* d_inner = rows_in + count * C;
+  const kernels::Numbers d_inner = kernels.compact(rows_in + count * C);
 
   kernels.gather_rows(d_result, d_out, rows, routes_.gates.data() + first, count, C);
   kernels.linear_backward_input(d_inner, d_result, storage.value(expert.out_weight), count, H, C);

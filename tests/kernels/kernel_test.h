@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -11,6 +12,7 @@
 
 #include "core/random.h"
 #include "kernels/kernels.h"
+#include "kernels/wire_codes.h"
 #include "reference.h"
 
 namespace archipelago::kernels {
@@ -32,20 +34,42 @@ inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend
 // A kernel's array with the double copy that the reference works on.
 struct TestArray {
   Buffer buffer;
-  reference::Array start;  // the values before the kernel ran
+  reference::Array start;                // the values before the kernel ran
+  Precision precision = Precision::f32;  // of what is in the buffer
 
   float* data() const { return buffer.data(); }
+  Numbers numbers() const { return {buffer.data(), precision}; }
 
   void assign(const std::vector<float>& values) {
-    buffer.copy_in(values);
-    start.assign(values.begin(), values.end());
+    if (precision == Precision::f32) {
+      buffer.copy_in(values);
+      start.assign(values.begin(), values.end());
+      return;
+    }
+    std::vector<float> packed(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::uint16_t bits = to_bf16(values[i]);
+      std::memcpy(reinterpret_cast<char*>(packed.data()) + 2 * i, &bits, sizeof bits);
+      start.push_back(from_bf16(bits));
+    }
+    buffer.copy_in(packed);
   }
   reference::Array now() const {
     std::vector<float> values(static_cast<std::size_t>(buffer.size()));
     buffer.copy_out(values);
-    return {values.begin(), values.end()};
+    if (precision == Precision::f32) return {values.begin(), values.end()};
+    reference::Array all;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, reinterpret_cast<const char*>(values.data()) + 2 * i, sizeof bits);
+      all.push_back(from_bf16(bits));
+    }
+    return all;
   }
 };
+
+// What f32 differs by from double, as a share of the largest number.
+constexpr double kF32Tolerance = 2e-5;
 
 class KernelTest : public testing::TestWithParam<Backend> {
  protected:
@@ -54,19 +78,27 @@ class KernelTest : public testing::TestWithParam<Backend> {
   }
 
   // `count` normal numbers of this deviation around `mean`.
-  TestArray random_array(std::int64_t count, double deviation = 1, double mean = 0) {
+  TestArray random_array(std::int64_t count, double deviation = 1, double mean = 0,
+                         Precision precision = Precision::f32) {
     std::vector<float> values;
     for (std::int64_t i = 0; i < count; ++i) {
       values.push_back(static_cast<float>(mean + deviation * random_.normal()));
     }
-    return array_of(values);
+    return array_of(values, precision);
+  }
+  // The same as the device's kernels hand them to one another.
+  TestArray compact_array(std::int64_t count) {
+    return random_array(count, 1, 0, kernels_->compact(nullptr).precision);
   }
 
-  TestArray array_of(const std::vector<float>& values) {
-    TestArray array{Buffer(*kernels_, static_cast<std::int64_t>(values.size())), {}};
+  TestArray array_of(const std::vector<float>& values, Precision precision = Precision::f32) {
+    TestArray array{Buffer(*kernels_, static_cast<std::int64_t>(values.size())), {}, precision};
     array.assign(values);
     return array;
   }
+
+  // Whether compact() numbers are.
+  bool is_bf16() const { return kernels_->compact(nullptr).precision == Precision::bf16; }
 
   std::vector<std::int32_t> random_tokens(std::int64_t count, std::int64_t V) {
     std::vector<std::int32_t> tokens;
@@ -103,6 +135,21 @@ class KernelTest : public testing::TestWithParam<Backend> {
   static void expect_added(const TestArray& actual, const reference::Array& expected,
                            double tolerance, const std::string& what) {
     expect_near(actual, reference::sum(actual.start, expected), tolerance, what);
+  }
+
+  // `sensitivity`: how much each result moves, as a share, when what is rounded moves by that
+  // share.
+  void expect_rounded(const reference::Array& actual, const reference::Array& expected,
+                      const reference::Array& sensitivity, const std::string& what) const {
+    ASSERT_EQ(actual.size(), expected.size()) << what;
+    // 8 bits of which the last is rounded, and what rounding does to what was rounded before.
+    const double rounding = is_bf16() ? std::ldexp(1.0, -8) * (1 + std::ldexp(1.0, -6)) : 0;
+    double largest = 0;
+    for (const double value : expected) largest = std::max(largest, std::abs(value));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(actual[i], expected[i], rounding * sensitivity[i] + kF32Tolerance * (1 + largest))
+          << what << " at " << i;
+    }
   }
 
   double tolerance() const { return GetParam().tolerance; }

@@ -63,6 +63,23 @@ TEST_F(LibrariesTest, LinearMapsAreOneProductEach) {
   EXPECT_EQ(products[3].beta, 1) << "gradients of weights are added to";
 }
 
+TEST_F(LibrariesTest, CompactNumbersAreNotConverted) {
+  const auto kernels = make_cuda_kernels(device(Precision::bf16));
+  constexpr std::int64_t R = 6, I = 8, O = 16;
+  const Buffer x(*kernels, R * I), weight(*kernels, I * O), bias(*kernels, O), y(*kernels, R * O),
+      pre(*kernels, R * O), residual(*kernels, R * O);
+  kernels->linear_gelu_forward(kernels->compact(y.data()), kernels->compact(pre.data()),
+                               kernels->compact(x.data()), weight.data(), bias.data(), R, I, O);
+  kernels->linear_forward(y.data(), kernels->compact(x.data()), weight.data(), bias.data(),
+                          residual.data(), R, I, O);
+  const auto products = emulation::take_products();
+  ASSERT_EQ(products.size(), 2U);
+  EXPECT_EQ(products[0].result, CUDA_R_16BF);
+  EXPECT_EQ(products[0].epilogue, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+  EXPECT_EQ(products[1].result, CUDA_R_32F) << "the residual stream";
+  EXPECT_EQ(products[1].operands, CUDA_R_16BF);
+}
+
 TEST_F(LibrariesTest, TheGeluGoesAloneWhereItCannotBeFused) {
   const auto kernels = make_cuda_kernels(device(Precision::f32));
   run_linear(*kernels, 3, 4, 7);

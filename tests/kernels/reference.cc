@@ -120,6 +120,16 @@ Array sum(const Array& a, const Array& b) {
   return c;
 }
 
+Array magnitudes(Array x) {
+  for (double& value : x) value = std::abs(value);
+  return x;
+}
+
+Array scaled(Array x, double factor) {
+  for (double& value : x) value *= factor;
+  return x;
+}
+
 double dot(const Array& a, const Array& b) {
   double total = 0;
   for (std::size_t i = 0; i < a.size(); ++i) total += a[i] * b[i];

@@ -24,6 +24,8 @@ Array attention(const Array& qkv, bool causal, std::int64_t B, std::int64_t T, s
 // -log softmax(row)[target] of each row, 0 where the target is -1.
 Array cross_entropy(const Array& logits, const std::vector<std::int32_t>& targets, std::int64_t V);
 Array sum(const Array& a, const Array& b);
+Array magnitudes(Array x);
+Array scaled(Array x, double factor);
 double dot(const Array& a, const Array& b);
 
 // d function / d x by central differences.

@@ -30,14 +30,23 @@ struct FakeMatrixLayout {
     if (type == CUDA_R_32F) return static_cast<double>(static_cast<const float*>(memory)[index]);
     return static_cast<double>(__bfloat162float(static_cast<const __nv_bfloat16*>(memory)[index]));
   }
+  void put(void* memory, std::uint64_t row, std::uint64_t column, double value) const {
+    const std::uint64_t index = column * static_cast<std::uint64_t>(ld) + row;
+    if (type == CUDA_R_32F) {
+      static_cast<float*>(memory)[index] = static_cast<float>(value);
+    } else {
+      static_cast<__nv_bfloat16*>(memory)[index] = __float2bfloat16(static_cast<float>(value));
+    }
+  }
 };
 
 struct FakeMatmulDescription {
   cublasOperation_t transpose_a = CUBLAS_OP_N;
   cublasOperation_t transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const float* bias = nullptr;
-  float* auxiliary = nullptr;
+  // Of the result's type.
+  const void* bias = nullptr;
+  void* auxiliary = nullptr;
   std::int64_t auxiliary_ld = 0;
 };
 
@@ -96,7 +105,8 @@ void check_layouts(const FakeMatmulDescription& description, const FakeMatrixLay
   require(d.rows == rows && d.columns == columns, "a result of another size");
   require(c.rows == rows && c.columns == columns, "an addend of another size");
   require(a.type == b.type, "operands of two types");
-  require(c.type == CUDA_R_32F && d.type == CUDA_R_32F, "a result that is not f32");
+  require(c.type == d.type, "a result of another type than the addend");
+  require(d.type == CUDA_R_32F || a.type == CUDA_R_16BF, "a bf16 result of f32 operands");
 }
 
 void check_epilogue(const FakeMatmulDescription& description, const FakeMatrixLayout& d) {
@@ -106,7 +116,7 @@ void check_epilogue(const FakeMatmulDescription& description, const FakeMatrixLa
   require(has_auxiliary == (description.auxiliary != nullptr),
           "an auxiliary matrix without its epilogue, or without it");
   if (has_bias) {
-    archipelago::emulation::require_device(description.bias, d.rows * sizeof(float), "the bias");
+    archipelago::emulation::require_device(description.bias, d.rows * d.element(), "the bias");
   }
   if (!has_auxiliary) return;
   require(description.auxiliary_ld % 8 == 0, "an auxiliary leading dimension no multiple of 8");
@@ -116,8 +126,7 @@ void check_epilogue(const FakeMatmulDescription& description, const FakeMatrixLa
           "an auxiliary matrix that is not aligned to 16 bytes");
   archipelago::emulation::require_device(
       description.auxiliary,
-      (static_cast<std::size_t>(description.auxiliary_ld) * (d.columns - 1) + d.rows) *
-          sizeof(float),
+      (static_cast<std::size_t>(description.auxiliary_ld) * (d.columns - 1) + d.rows) * d.element(),
       "the auxiliary matrix");
 }
 
@@ -139,7 +148,7 @@ struct Operands {
   const void* a_memory;
   const void* b_memory;
   const void* c_memory;
-  float* d_memory;
+  void* d_memory;
   double alpha, beta;
 };
 
@@ -147,6 +156,8 @@ void compute(const Operands& o) {
   const DeviceAccess access;
   const FakeMatmulDescription& description = o.description;
   const std::uint64_t inner = shape(o.a, description.transpose_a).second;
+  FakeMatrixLayout auxiliary = o.d;
+  auxiliary.ld = description.auxiliary_ld;
   const auto left = [&](std::uint64_t i, std::uint64_t p) {
     return description.transpose_a == CUBLAS_OP_N ? o.a.at(o.a_memory, i, p)
                                                   : o.a.at(o.a_memory, p, i);
@@ -162,13 +173,12 @@ void compute(const Operands& o) {
       sum *= o.alpha;
       // With beta 0 the addend is not read: it may be NaN.
       if (o.beta != 0) sum += o.beta * o.c.at(o.c_memory, i, j);
-      if (description.bias != nullptr) sum += static_cast<double>(description.bias[i]);
+      if (description.bias != nullptr) sum += o.d.at(description.bias, i, 0);
       if (description.auxiliary != nullptr) {
-        description.auxiliary[static_cast<std::uint64_t>(description.auxiliary_ld) * j + i] =
-            static_cast<float>(sum);
+        auxiliary.put(description.auxiliary, i, j, sum);
         sum = gelu(sum);
       }
-      o.d_memory[static_cast<std::uint64_t>(o.d.ld) * j + i] = static_cast<float>(sum);
+      o.d.put(o.d_memory, i, j, sum);
     }
   }
 }
@@ -313,10 +323,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   archipelago::emulation::require_device(workspace, workspace_bytes, "the workspace");
   const float alpha_value = *static_cast<const float*>(alpha);
   const float beta_value = *static_cast<const float*>(beta);
-  state().products.push_back({d_layout->rows, d_layout->columns,
-                              shape(*a_layout, description->transpose_a).second,
-                              description->transpose_a, description->transpose_b, a_layout->type,
-                              description->epilogue, beta_value, chosen.reduction_schemes});
+  state().products.push_back(
+      {d_layout->rows, d_layout->columns, shape(*a_layout, description->transpose_a).second,
+       description->transpose_a, description->transpose_b, a_layout->type, d_layout->type,
+       description->epilogue, beta_value, chosen.reduction_schemes});
   const Operands operands{*description,
                           *a_layout,
                           *b_layout,
@@ -325,7 +335,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                           a,
                           b,
                           c,
-                          static_cast<float*>(d),
+                          d,
                           static_cast<double>(alpha_value),
                           static_cast<double>(beta_value)};
   archipelago::emulation::enqueue(stream, [operands] { compute(operands); });

@@ -17,7 +17,7 @@ namespace archipelago::emulation {
 struct RecordedProduct {
   std::uint64_t rows, columns, inner;
   cublasOperation_t transpose_a, transpose_b;
-  cudaDataType operands;
+  cudaDataType operands, result;
   cublasLtEpilogue_t epilogue;
   float beta;
   std::uint32_t reduction_schemes;  // that the algorithm may use
