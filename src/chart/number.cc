@@ -8,7 +8,8 @@
 namespace archipelago::chart {
 namespace {
 
-constexpr double kRound = 1e-9;  // share of a step by which a sum of steps may be off
+constexpr double kLeastThousand = 999.5;  // that three digits show as 1000
+constexpr double kRound = 1e-9;           // share of a step by which a sum of steps may be off
 
 std::vector<double> linear_ticks(const Axis& axis, int count) {
   const double rough = (axis.high - axis.low) / count;
@@ -52,10 +53,14 @@ std::string short_number(double value) {
 }
 
 std::string tick_label(double value) {
-  constexpr std::pair<double, const char*> kUnits[] = {
-      {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
+  constexpr std::pair<double, const char*> kUnits[] = {{1e18, "E"}, {1e15, "P"}, {1e12, "T"},
+                                                       {1e9, "G"},  {1e6, "M"},  {1e3, "k"}};
+  if (std::abs(value) >= kLeastThousand * kUnits[0].first) return short_number(value);
   for (const auto& [unit, letter] : kUnits) {
-    if (std::abs(value) >= unit) return short_number(value / unit) + letter;
+    if (std::abs(value) < kLeastThousand * unit / 1e3) continue;
+    std::string label = short_number(value / unit);
+    label += letter;
+    return label;
   }
   return short_number(value);
 }

@@ -8,7 +8,7 @@ namespace archipelago::chart {
 // With three digits; "-" for what is no number.
 std::string short_number(double value);
 
-// With three digits, thousands as k, millions as M, then G and T.
+// With three digits, thousands as k, millions as M, then G, T, P and E.
 std::string tick_label(double value);
 
 // An axis from `low` to `high`; logarithmic ones begin above 0.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <sstream>
 
 #include "chart/svg.h"
@@ -32,10 +33,11 @@ std::string frame(const Panel& panel, const Place& place) {
     out += text_at(kLeft - 6, place.y(value) + 4, "end", tick_label(value));
   }
   for (const double value : panel.across_ticks) {
-    out += text_at(place.x(value), kHeight - kBottom + 16, "middle", tick_label(value));
+    out += text_at(place.x(value), kHeight - kBottom + kTickLine, "middle", tick_label(value));
   }
   if (!panel.across_label.empty()) {
-    out += text_at(kWidth - kRight, kTop - 12, "end", panel.across_label);
+    out += text_at((kLeft + kWidth - kRight) / 2, kHeight - kBottom + kLabelLine, "middle",
+                   panel.across_label);
   }
   return out;
 }
@@ -50,25 +52,27 @@ std::string dot(const Point& point, const Place& place, const char* colour) {
   return out.str();
 }
 
-// The stretches of points between those that are no numbers.
-std::string strokes(const Line& line, const Place& place) {
+// The points between those that are no numbers: a stroke, or a dot where there is but one.
+std::string stretch(std::span<const Point> points, const Line& line, const Place& place) {
+  if (points.empty()) return "";
+  if (points.size() == 1) return line.dots ? "" : dot(points.front(), place, colour(line.colour));
   std::ostringstream out;
-  bool drawing = false;
-  const auto end = [&] {
-    if (drawing) out << "\"/>\n";
-    drawing = false;
-  };
-  for (const Point& point : line.points) {
-    if (std::isnan(point.y)) {
-      end();
-      continue;
-    }
-    if (!drawing) out << "<polyline points=\"";
-    drawing = true;
-    out << place.x(point.x) << "," << place.y(point.y) << " ";
-  }
-  end();
+  out << "<polyline points=\"";
+  for (const Point& point : points) out << place.x(point.x) << "," << place.y(point.y) << " ";
+  out << "\"/>\n";
   return out.str();
+}
+
+std::string strokes(const Line& line, const Place& place) {
+  std::string out;
+  auto begin = line.points.begin();
+  while (begin != line.points.end()) {
+    const auto end = std::find_if(begin, line.points.end(),
+                                  [](const Point& point) { return std::isnan(point.y); });
+    out += stretch({begin, end}, line, place);
+    begin = end == line.points.end() ? end : end + 1;
+  }
+  return out;
 }
 
 std::string draw_line(const Line& line, const Place& place) {

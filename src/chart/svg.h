@@ -9,7 +9,9 @@ namespace archipelago::chart {
 constexpr double kLeft = 62;
 constexpr double kTop = 34;
 constexpr double kRight = 14;
-constexpr double kBottom = 32;
+constexpr double kBottom = 42;
+constexpr double kTickLine = 16;   // from the plot down to the text of its ticks
+constexpr double kLabelLine = 32;  // and to the label of the axis
 
 // `text` is escaped; `anchor` is start, middle or end.
 std::string text_at(double x, double y, std::string_view anchor, std::string_view text);

@@ -13,13 +13,14 @@ struct Span {
   double begin;
   double end;
   std::string label;
-  std::size_t colour;
 };
 
-// A moment, drawn as a cross.
+enum class Sign { cross, ring, bar };
+
 struct Moment {
   double at;
   std::string label;
+  Sign sign = Sign::cross;
 };
 
 struct TimelineRow {
@@ -28,12 +29,13 @@ struct TimelineRow {
   std::vector<Moment> moments;
 };
 
-// Rows of spans over one axis.
+// Rows of spans in two tones by turns over one axis.
 struct Timeline {
   std::string title;
   std::string across_label;
   Axis across;
   std::vector<TimelineRow> rows;
+  std::vector<Moment> lines = {};  // moments of all rows, as vertical lines
 };
 
 // SVG units; the width is `width`.

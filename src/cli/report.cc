@@ -1,4 +1,7 @@
+#include <filesystem>
 #include <iostream>
+#include <set>
+#include <system_error>
 #include <vector>
 
 #include "cli/commands.h"
@@ -20,6 +23,17 @@ constexpr Usage kUsage{
     .positional = 1,
     .most_positional = 64};
 
+void require_distinct(const std::vector<std::string>& folders) {
+  std::set<std::filesystem::path> seen;
+  for (const std::string& folder : folders) {
+    std::error_code error;  // what is wrong with it is told where it is read
+    const auto path = std::filesystem::canonical(folder, error);
+    if (!error && !seen.insert(path).second) {
+      throw Error(ExitCode::usage, folder + " is given twice; leave one of the two out");
+    }
+  }
+}
+
 }  // namespace
 
 int run_report(std::span<const std::string> arguments) {
@@ -33,6 +47,7 @@ int run_report(std::span<const std::string> arguments) {
   if (out.empty() && folders->size() > 1) {
     throw Error(ExitCode::usage, "which file for a page of several runs? add --out FILE");
   }
+  require_distinct(*folders);
   const std::filesystem::path page = out.empty()
                                          ? std::filesystem::path(folders->front()) / "report.html"
                                          : std::filesystem::path(out);

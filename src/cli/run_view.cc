@@ -1,8 +1,10 @@
 #include "cli/run_view.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <iomanip>
 #include <sstream>
+#include <vector>
 
 #include "report/json_field.h"
 
@@ -11,6 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 using report::field;
+using Lines = std::vector<std::string>;
 
 constexpr double kMinute = 60;
 constexpr double kHour = 3600;
@@ -28,30 +31,83 @@ std::string duration(double seconds) {
   return out.str();
 }
 
-std::string headline(const LiveRun& run, const LiveRun::Reading& reading,
-                     double tokens_per_second) {
-  const Json& status = reading.status;
-  const auto tokens = field<double>(status, "tokens", 0);
-  const auto budget = field<double>(status, "token_budget", 0);
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(0) << run.folder().string() << ": "
-      << field<std::string>(status, "state", "unknown") << ", round "
-      << field<std::int64_t>(status, "round", 0) << ", " << tokens << " of " << budget << " tokens";
-  if (budget > 0) out << " (" << std::setprecision(1) << 100 * tokens / budget << " %)";
-  out << std::setprecision(0);
-  if (!reading.over() && tokens_per_second > 0) {
-    out << ", " << tokens_per_second << " a second, "
-        << duration((budget - tokens) / tokens_per_second) << " left";
+std::string counted(std::int64_t count, const char* one, const char* many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+// A learner's row of metrics.jsonl.
+struct Row {
+  explicit Row(const Json& row)
+      : t(field(row, "t", 0.0)),
+        incarnation(field(row, "incarnation", std::int64_t{0})),
+        tokens(field(row, "tokens", 0.0)) {}
+
+  bool follows(const Row& first) const { return incarnation == first.incarnation && t >= first.t; }
+  double tokens_per_second(const Row& first) const {
+    return t > first.t ? (tokens - first.tokens) / (t - first.t) : 0;
   }
-  out << "\n"
-      << field<std::int64_t>(status, "losses", 0) << " learners lost, "
-      << field<std::int64_t>(status, "rejoins", 0) << " rejoined";
-  if (reading.silent()) out << "; nothing heard of it for " << reading.age.count() << " s";
-  out << "\n";
+
+  double t;
+  std::int64_t incarnation;
+  double tokens;
+};
+
+bool plays(const Json& entry) { return field(entry, "id", -1) >= 0; }
+
+bool is_active(const Json& entry) {
+  return plays(entry) && field<std::string>(entry, "state", "") == "active";
+}
+
+std::string state_line(const LiveRun& run, const LiveRun::Reading& reading, const NewestRows& rows,
+                       bool has_syncer) {
+  const auto state = field<std::string>(reading.status, "state", "unknown");
+  std::ostringstream out;
+  out << run.folder().string() << ": ";
+  if (reading.silent()) {
+    out << "silent for " << duration(static_cast<double>(reading.age.count())) << " (was " << state
+        << ")";
+  } else {
+    out << state;
+    if (rows.seconds > 0) out << (reading.over() ? " after " : " for ") << duration(rows.seconds);
+  }
+  const auto round = field<std::int64_t>(reading.status, "round", 0);
+  if (has_syncer || round > 0) out << ", round " << round;
   return out.str();
 }
 
-std::string learner_line(const Json& learner, const std::map<int, LastStep>& steps) {
+std::string tokens_line(const LiveRun::Reading& reading, const NewestRows& rows) {
+  const auto tokens = field<double>(reading.status, "tokens", 0);
+  const auto budget = field<double>(reading.status, "token_budget", 0);
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(0) << tokens << " of " << budget << " tokens";
+  if (budget > 0) out << " (" << std::setprecision(1) << 100 * tokens / budget << " %)";
+  double speed = 0;
+  for (const Json& entry : report::list_field(reading.status, "learners")) {
+    const auto row = rows.learners.find(field(entry, "id", -1));
+    if (is_active(entry) && row != rows.learners.end()) speed += row->second.tokens_per_second;
+  }
+  if (!reading.over() && !reading.silent() && speed > 0) {
+    out << std::setprecision(0) << ", " << speed << " a second, "
+        << duration(std::max(budget - tokens, 0.0) / speed) << " left";
+  }
+  return out.str();
+}
+
+std::string learners_line(const LiveRun::Reading& reading) {
+  const auto entries = report::list_field(reading.status, "learners");
+  std::ostringstream out;
+  if (!reading.over()) {
+    const auto wanted = field<std::int64_t>(reading.status, "learners_wanted",
+                                            std::ranges::count_if(entries, plays));
+    out << std::ranges::count_if(entries, is_active) << " of "
+        << counted(wanted, "learner", "learners") << " active, ";
+  }
+  out << counted(field<std::int64_t>(reading.status, "losses", 0), "learner", "learners")
+      << " lost, " << field<std::int64_t>(reading.status, "rejoins", 0) << " rejoined";
+  return out.str();
+}
+
+std::string learner_line(const Json& learner, const NewestRows& rows) {
   const int id = field(learner, "id", -1);
   std::ostringstream out;
   out << std::left << std::setw(8) << id << std::setw(9)
@@ -59,60 +115,103 @@ std::string learner_line(const Json& learner, const std::map<int, LastStep>& ste
       << field<std::int64_t>(learner, "incarnation", 0) << std::setw(9)
       << field<std::int64_t>(learner, "step", 0) << std::setw(14)
       << field<std::int64_t>(learner, "tokens", 0);
-  const auto last = steps.find(id);
-  if (last == steps.end()) {
+  const auto row = rows.learners.find(id);
+  if (row == rows.learners.end()) {
     out << std::setw(10) << "-" << std::setw(9) << "-";
   } else {
-    out << std::fixed << std::setprecision(3) << std::setw(10) << last->second.seconds
-        << std::setprecision(4) << std::setw(9) << last->second.loss;
+    out << std::fixed << std::setprecision(3) << std::setw(10) << row->second.step_seconds
+        << std::setprecision(4) << std::setw(9) << row->second.loss;
   }
-  out << "  " << field<std::string>(learner, "host", "") << "\n";
+  out << "  " << field<std::string>(learner, "host", "");
+  for (const Json& pid : report::list_field(learner, "pids")) out << " " << pid.dump();
   return out.str();
 }
 
-std::string syncer_line(const Json& status) {
+std::string syncer_line(const Json& status, bool has_syncer) {
   const auto syncer = field<Json>(status, "syncer", Json::object());
   std::ostringstream out;
-  out << "syncer: " << field<std::string>(syncer, "host", "unknown") << ", process "
+  out << (has_syncer ? "syncer: " : "recorded by: ")
+      << field<std::string>(syncer, "host", "unknown") << ", process "
       << field<std::int64_t>(syncer, "pid", 0);
   if (const auto term = field<std::int64_t>(syncer, "term", 0); term > 0) {
-    out << ", taken over " << term << (term == 1 ? " time" : " times");
+    out << ", taken over " << counted(term, "time", "times");
   }
   const auto others = report::list_field(status, "other_syncers");
   if (!others.empty()) out << "; " << others.size() << " more";
-  out << "\n";
   return out.str();
+}
+
+// At most `columns` bytes, without a part of a UTF-8 character at the end.
+std::string cut(const std::string& line, std::size_t columns) {
+  if (line.size() <= columns) return line;
+  std::size_t end = columns;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;
+  return line.substr(0, end);
+}
+
+// Leaves out learners that find no room, and then whatever else.
+Lines fitted(const Lines& head, Lines learners, const Lines& foot, Size size) {
+  const std::size_t lines = size.lines > 1 ? size.lines - 1 : 1;  // the cursor's is left free
+  const std::size_t others = head.size() + foot.size();
+  if (others + learners.size() > lines) {
+    const std::size_t room = lines > others + 1 ? lines - others - 1 : 0;
+    const std::size_t left_out = learners.size() - std::min(room, learners.size());
+    learners.resize(learners.size() - left_out);
+    if (left_out > 0) learners.push_back("... and " + std::to_string(left_out) + " more");
+  }
+  Lines all = head;
+  all.insert(all.end(), learners.begin(), learners.end());
+  all.insert(all.end(), foot.begin(), foot.end());
+  all.resize(std::min(all.size(), lines));
+  for (std::string& line : all) line = cut(line, size.columns);
+  return all;
 }
 
 }  // namespace
 
-std::map<int, LastStep> last_steps(std::string_view tail) {
-  std::map<int, LastStep> steps;
+NewestRows newest_rows(std::string_view tail) {
+  NewestRows newest;
+  std::map<int, Row> first;
   while (!tail.empty()) {
     const std::size_t end = tail.find('\n');
-    const Json row = Json::parse(tail.substr(0, end), nullptr, false);
+    const Json object = Json::parse(tail.substr(0, end), nullptr, false);
     tail.remove_prefix(end == tail.npos ? tail.size() : end + 1);
-    if (!row.is_object() || !row.contains("learner") || !row.contains("loss")) continue;
-    steps[field(row, "learner", -1)] = {field(row, "loss", 0.0), field(row, "step_s", 0.0)};
+    if (!object.is_object() || !object.contains("learner") || !object.contains("loss")) continue;
+    const int learner = field(object, "learner", -1);
+    const Row row(object);
+    const auto [place, fresh] = first.emplace(learner, row);
+    if (!row.follows(place->second)) place->second = row;
+    newest.learners[learner] = {field(object, "loss", 0.0), field(object, "step_s", 0.0),
+                                row.tokens_per_second(place->second)};
+    newest.seconds = row.t;
   }
-  return steps;
+  return newest;
 }
 
-std::string view_of(const LiveRun& run, const LiveRun::Reading& reading,
-                    const std::map<int, LastStep>& steps, double tokens_per_second) {
-  std::string out = headline(run, reading, tokens_per_second);
-  out += "\nlearner state     life     step        tokens    s/step     loss  host\n";
-  std::size_t spares = 0;
-  for (const Json& learner : reading.status["learners"]) {
-    if (field(learner, "id", -1) < 0) {
-      ++spares;
-    } else {
-      out += learner_line(learner, steps);
-    }
+std::string view_of(const LiveRun& run, const LiveRun::Reading& reading, const NewestRows& rows,
+                    bool has_syncer, std::optional<Size> size) {
+  const Lines head = {
+      state_line(run, reading, rows, has_syncer), tokens_line(reading, rows),
+      learners_line(reading), "",
+      "learner state     life     step        tokens    s/step     loss  host, processes"};
+  Lines learners, foot;
+  const auto entries = report::list_field(reading.status, "learners");
+  for (const Json& entry : entries) {
+    if (plays(entry)) learners.push_back(learner_line(entry, rows));
   }
-  std::ostringstream end;
-  end << "spares: " << spares << "\n" << syncer_line(reading.status);
-  return out + end.str();
+  if (has_syncer && !reading.over()) {
+    std::ostringstream spares;
+    spares << "spares: " << entries.size() - learners.size();
+    foot.push_back(spares.str());
+  }
+  foot.push_back(syncer_line(reading.status, has_syncer));
+  constexpr auto kAny = static_cast<std::size_t>(-1);
+  std::string out;
+  for (const std::string& line : fitted(head, learners, foot, size.value_or(Size{kAny, kAny}))) {
+    out += line;
+    out += '\n';
+  }
+  return out;
 }
 
 }  // namespace archipelago::cli

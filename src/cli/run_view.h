@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -8,19 +10,30 @@
 
 namespace archipelago::cli {
 
-// A learner's newest row of metrics.jsonl.
-struct LastStep {
-  double loss = 0;
-  double seconds = 0;
+// The end of metrics.jsonl.
+struct NewestRows {
+  struct Learner {
+    double loss = 0;               // of its newest row
+    double step_seconds = 0;       // likewise
+    double tokens_per_second = 0;  // of its newest life; 0: not known yet
+  };
+  std::map<int, Learner> learners;
+  double seconds = 0;  // of training by then, in this launch
 };
 
-// The newest row of each learner in the last lines of metrics.jsonl; `tail` may begin and end
-// within a line.
-std::map<int, LastStep> last_steps(std::string_view tail);
+// `tail` may begin and end within a line.
+NewestRows newest_rows(std::string_view tail);
 
-// What `archipelago watch` shows: a headline, a line for each learner, spares and syncers.
-// `tokens_per_second` of all learners: 0 where it is not known yet.
-std::string view_of(const LiveRun& run, const LiveRun::Reading& reading,
-                    const std::map<int, LastStep>& steps, double tokens_per_second);
+// Of a terminal, in characters.
+struct Size {
+  std::size_t lines;
+  std::size_t columns;
+};
+
+// What `archipelago watch` shows: a headline, a line for each learner, spares and syncers, or who
+// records a run of a method without a syncer. It is cut to the terminal's size where there is one:
+// the headline stays, learners that find no room are counted.
+std::string view_of(const LiveRun& run, const LiveRun::Reading& reading, const NewestRows& rows,
+                    bool has_syncer, std::optional<Size> size);
 
 }  // namespace archipelago::cli

@@ -1,32 +1,31 @@
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <deque>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 #include "cli/commands.h"
 #include "cli/live_run.h"
 #include "cli/run_view.h"
 #include "core/error.h"
-#include "report/json_field.h"
+#include "report/settings.h"
 
 namespace archipelago::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr Usage kUsage{
     .synopsis = "archipelago watch RUN [options]",
     .description =
         "A running job, learner by learner: state, tokens, speed, loss. On a terminal the view is\n"
-        "renewed until the run is over (Ctrl-C ends only the view); elsewhere it is printed once.",
+        "renewed until the run is over (Ctrl-C ends only the view); elsewhere it is printed once,\n"
+        "with exit code 75 where nothing is heard of a run that is not over.",
     .positional = 1,
     .most_positional = 1};
 
-constexpr std::streamoff kTail = 1 << 16;  // bytes of metrics.jsonl that hold the newest rows
-constexpr std::chrono::seconds kSpeedWindow{10};
+constexpr std::streamoff kTail = 1 << 18;  // bytes of metrics.jsonl that hold the newest rows
 constexpr const char* kClearScreen = "\x1b[H\x1b[J";
 
 std::string tail_of(const std::filesystem::path& file) {
@@ -41,25 +40,13 @@ std::string tail_of(const std::filesystem::path& file) {
   return tail;
 }
 
-// Tokens a second over the last readings.
-class Speed {
- public:
-  double after(double tokens) {
-    const auto now = Clock::now();
-    readings_.push_back({now, tokens});
-    while (readings_.size() > 2 && now - readings_.front().at > kSpeedWindow) readings_.pop_front();
-    const std::chrono::duration<double> seconds = now - readings_.front().at;
-    if (seconds.count() <= 0) return 0;
-    return (tokens - readings_.front().tokens) / seconds.count();
+std::optional<Size> terminal_size() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) {
+    return std::nullopt;
   }
-
- private:
-  struct Reading {
-    Clock::time_point at;
-    double tokens;
-  };
-  std::deque<Reading> readings_;
-};
+  return Size{size.ws_row, size.ws_col};
+}
 
 }  // namespace
 
@@ -72,13 +59,13 @@ int run_watch(std::span<const std::string> arguments) {
 
   const LiveRun run(positional->front());
   const bool terminal = isatty(STDOUT_FILENO) == 1;
-  Speed speed;
   for (;;) {
     const auto reading = run.read();
-    const double tokens = report::field(reading.status, "tokens", 0.0);
-    const auto steps = last_steps(tail_of(run.folder() / "metrics.jsonl"));
+    const auto rows = newest_rows(tail_of(run.folder() / "metrics.jsonl"));
+    const bool has_syncer = report::has_syncer(report::read_settings(run.folder()));
     if (terminal) std::cout << kClearScreen;
-    std::cout << view_of(run, reading, steps, speed.after(tokens)) << std::flush;
+    std::cout << view_of(run, reading, rows, has_syncer, terminal_size()) << std::flush;
+    if (!terminal && reading.silent()) return static_cast<int>(ExitCode::try_again);
     if (!terminal || reading.over() || !std::cout) return 0;
     std::this_thread::sleep_for(std::chrono::duration<double>(every));
   }

@@ -5,12 +5,14 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <sstream>
+#include <utility>
 
 namespace archipelago::report {
 namespace {
 
 constexpr int kMostLearners = 32;  // that get lines of their own
-constexpr std::size_t kMostBins = 200;
+constexpr std::size_t kMostBins = 60;
 constexpr std::size_t kRowsOfBin = 4;  // that a stretch has on average, or more
 constexpr int kAcrossTicks = 6;
 constexpr double kMillion = 1e6;
@@ -19,9 +21,10 @@ bool by_learner(std::span<const History> runs) {
   return runs.size() == 1 && runs.front().learners <= kMostLearners;
 }
 
-std::string name_of(const std::filesystem::path& folder) {
-  const auto name = folder.filename().empty() ? folder.parent_path().filename() : folder.filename();
-  return name.empty() ? folder.string() : name.string();
+// The stretch of `count` of this width that x lies in.
+std::size_t bin_of(double x, double width, std::size_t count) {
+  const double place = width > 0 ? std::max(x / width, 0.0) : 0;
+  return std::min(static_cast<std::size_t>(place), count - 1);
 }
 
 struct Sample {
@@ -38,8 +41,7 @@ std::vector<chart::Point> means(const std::vector<Sample>& samples, double end) 
   const double width = end / static_cast<double>(count);
   std::vector<double> sums(count), weights(count);
   for (const Sample& sample : samples) {
-    const double place = width > 0 ? sample.x / width : 0;
-    const std::size_t bin = std::min(static_cast<std::size_t>(std::max(place, 0.0)), count - 1);
+    const std::size_t bin = bin_of(sample.x, width, count);
     sums[bin] += sample.weight * sample.value;
     weights[bin] += sample.weight;
   }
@@ -93,7 +95,7 @@ std::vector<chart::Line> step_lines(std::span<const History> runs, const StepVal
     }
     return lines;
   }
-  for (const History& run : runs) add(run, name_of(run.folder), std::nullopt);
+  for (const History& run : runs) add(run, name_of(run), std::nullopt);
   return lines;
 }
 
@@ -102,27 +104,33 @@ std::vector<chart::Line> round_lines(std::span<const History> runs, const RoundV
   for (const History& run : runs) {
     std::vector<Sample> samples;
     for (const Round& round : run.rounds) samples.push_back({round.t, value(round)});
-    lines.push_back({name_of(run.folder), means(samples, end_of(run, false)), lines.size()});
+    lines.push_back({name_of(run), means(samples, end_of(run, false)), lines.size()});
   }
   return lines;
+}
+
+// Adds what a step gained to the stretches between the row before and its own, to each its share.
+void spread(const Step& step, double width, std::vector<double>& tokens) {
+  const double length = step.since.value_or(step.seconds);
+  if (length <= 0) return;
+  const double begin = step.t - length;
+  const std::size_t last = bin_of(step.t, width, tokens.size());
+  for (std::size_t bin = bin_of(begin, width, tokens.size()); bin <= last; ++bin) {
+    const double from = bin == 0 ? begin : std::max(begin, static_cast<double>(bin) * width);
+    const double to = bin == last ? step.t : static_cast<double>(bin + 1) * width;
+    tokens[bin] += static_cast<double>(step.gained) * (to - from) / length;
+  }
 }
 
 // Tokens of all learners together in each stretch of time, by its length.
 std::vector<chart::Line> speed_lines(std::span<const History> runs) {
   std::vector<chart::Line> lines;
   for (const History& run : runs) {
-    const std::size_t count =
-        std::clamp<std::size_t>(run.steps.size() / kRowsOfBin, 1, kMostBins / 2);
+    const std::size_t count = std::clamp<std::size_t>(run.steps.size() / kRowsOfBin, 1, kMostBins);
     const double width = run.seconds / static_cast<double>(count);
     std::vector<double> tokens(count);
-    std::int64_t before = 0;
-    for (const Step& step : run.steps) {
-      const double place = width > 0 ? step.t / width : 0;
-      tokens[std::min(static_cast<std::size_t>(place), count - 1)] +=
-          static_cast<double>(step.run_tokens - before);
-      before = step.run_tokens;
-    }
-    chart::Line line{name_of(run.folder), {}, lines.size()};
+    for (const Step& step : run.steps) spread(step, width, tokens);
+    chart::Line line{name_of(run), {}, lines.size()};
     for (std::size_t i = 0; i < count && width > 0; ++i) {
       line.points.push_back({(static_cast<double>(i) + 0.5) * width, tokens[i] / width});
     }
@@ -135,6 +143,16 @@ bool has_points(const std::vector<chart::Line>& lines) {
   return std::ranges::any_of(lines, [](const auto& line) { return !line.points.empty(); });
 }
 
+double highest(const std::vector<chart::Line>& lines) {
+  double high = std::numeric_limits<double>::lowest();
+  for (const chart::Line& line : lines) {
+    for (const chart::Point& point : line.points) {
+      if (!std::isnan(point.y)) high = std::max(high, point.y);
+    }
+  }
+  return high;
+}
+
 enum class Up { from_zero, settled };
 
 class Panels {
@@ -142,15 +160,20 @@ class Panels {
   explicit Panels(std::span<const History> runs)
       : seconds_(end_of(runs, false)), tokens_(end_of(runs, true)) {}
 
-  void add(std::string title, std::vector<chart::Line> lines, Up up, bool over_tokens = false) {
+  void add(std::string title, std::vector<chart::Line> lines, Up up_from,
+           bool over_tokens = false) {
     if (!has_points(lines)) return;
-    chart::Panel panel{
-        .title = std::move(title),
-        .across_label = over_tokens ? "million tokens" : "seconds",
-        .across = {0, over_tokens ? tokens_ : seconds_},
-        .up = up == Up::from_zero ? chart::up_from_zero(lines) : chart::up_settled(lines),
-        .across_ticks = {},
-        .lines = std::move(lines)};
+    const chart::Axis up =
+        up_from == Up::from_zero ? chart::up_from_zero(lines) : chart::up_settled(lines);
+    if (const double high = highest(lines); high > up.high) {
+      title += " (from " + chart::short_number(high) + ")";
+    }
+    chart::Panel panel{.title = std::move(title),
+                       .across_label = over_tokens ? "million tokens" : "seconds",
+                       .across = {0, over_tokens ? tokens_ : seconds_},
+                       .up = up,
+                       .across_ticks = {},
+                       .lines = std::move(lines)};
     panel.across_ticks = panel.across.ticks(kAcrossTicks);
     panels_.push_back(std::move(panel));
   }
@@ -167,7 +190,53 @@ StepValue over_time(std::function<double(const Step&)> value) {
   return [value = std::move(value)](const Step& step) { return Sample{step.t, value(step)}; };
 }
 
+// A life ends with its launch, or with another incarnation.
+void add_lives(const History& run, std::vector<chart::TimelineRow>& rows) {
+  std::vector<int> incarnation(rows.size(), -1);
+  for (const Step& step : run.steps) {
+    const auto learner = static_cast<std::size_t>(step.learner);
+    auto& spans = rows[learner].spans;
+    const bool same = std::exchange(incarnation[learner], step.incarnation) == step.incarnation;
+    if (!same || !step.since) {
+      spans.push_back({std::max(0.0, step.t - step.seconds), step.t,
+                       "learner " + std::to_string(step.learner) + ", incarnation " +
+                           std::to_string(step.incarnation)});
+    }
+    spans.back().end = step.t;
+  }
+}
+
+std::string told(const Departure& departure) {
+  std::ostringstream out;
+  out << (departure.cause == Cause::died       ? "died"
+          : departure.cause == Cause::expelled ? "was expelled"
+                                               : "retired")
+      << " at " << chart::short_number(departure.t) << " s";
+  if (!departure.reason.empty()) out << ": " << departure.reason;
+  return out.str();
+}
+
+// At the end of the life that it ended, which may be long before it was noticed; a life without a
+// step has none.
+void add_departure(const Departure& departure, chart::TimelineRow& row) {
+  const chart::Sign sign = departure.cause == Cause::died       ? chart::Sign::cross
+                           : departure.cause == Cause::expelled ? chart::Sign::ring
+                                                                : chart::Sign::bar;
+  double at = departure.t;
+  for (const chart::Span& span : row.spans) {
+    if (span.begin <= departure.t) at = span.end;
+  }
+  if (!row.moments.empty() && row.moments.back().at == at) at = departure.t;
+  row.moments.push_back({at, told(departure), sign});
+}
+
 }  // namespace
+
+std::string name_of(const History& run) {
+  const auto& folder = run.folder;
+  const auto name = folder.filename().empty() ? folder.parent_path().filename() : folder.filename();
+  return name.empty() ? folder.string() : name.string();
+}
 
 Legend legend_of(std::span<const History> runs) {
   Legend legend;
@@ -176,7 +245,7 @@ Legend legend_of(std::span<const History> runs) {
       legend.names.push_back("learner " + std::to_string(i));
     }
   } else {
-    for (const History& run : runs) legend.names.push_back(name_of(run.folder));
+    for (const History& run : runs) legend.names.push_back(name_of(run));
   }
   return legend;
 }
@@ -188,16 +257,16 @@ std::vector<chart::Panel> panels_of(std::span<const History> runs) {
     return Sample{static_cast<double>(step.run_tokens) / kMillion, step.loss};
   };
   const StepValue waited = [](const Step& step) -> std::optional<Sample> {
-    if (step.seconds <= 0) return std::nullopt;
-    return Sample{step.t, 100 * step.blocked_seconds / step.seconds, step.seconds};
+    if (!step.since || *step.since <= 0) return std::nullopt;
+    return Sample{step.t, 100 * std::min(step.blocked_seconds / *step.since, 1.0), *step.since};
   };
   const StepValue accuracy = [](const Step& step) -> std::optional<Sample> {
     if (!step.accuracy) return std::nullopt;
     return Sample{step.t, 100 * *step.accuracy};
   };
   const StepValue watts = [](const Step& step) -> std::optional<Sample> {
-    if (!step.joules || step.seconds <= 0) return std::nullopt;
-    return Sample{step.t, *step.joules / step.seconds, step.seconds};
+    if (!step.joules || !step.since || *step.since <= 0) return std::nullopt;
+    return Sample{step.t, *step.joules / *step.since, *step.since};
   };
   panels.add("training loss", step_lines(runs, loss_over_tokens, true), Up::settled, true);
   panels.add("training loss", step_lines(runs, over_time(loss), false), Up::settled);
@@ -214,36 +283,25 @@ std::vector<chart::Panel> panels_of(std::span<const History> runs) {
   panels.add("seconds a round was open",
              round_lines(runs, [](const Round& round) { return round.wait_seconds; }),
              Up::from_zero);
-  panels.add("milliseconds a merge took",
-             round_lines(runs, [](const Round& round) { return 1e3 * round.merge_seconds; }),
-             Up::from_zero);
   panels.add("watts of a learner", step_lines(runs, watts, false), Up::from_zero);
   return panels.take();
 }
 
 chart::Timeline timeline_of(const History& run) {
-  chart::Timeline timeline{.title = "lives of the learners (a cross: it died)",
+  chart::Timeline timeline{.title =
+                               "lives of the learners (cross: died, ring: expelled, bar: retired; "
+                               "dashed: another launch or syncer)",
                            .across_label = "seconds",
                            .across = {0, run.seconds},
                            .rows = {}};
   for (int i = 0; i < run.learners; ++i) timeline.rows.push_back({std::to_string(i), {}, {}});
-  std::vector<int> incarnation(timeline.rows.size(), -1);
-  for (const Step& step : run.steps) {
-    const auto learner = static_cast<std::size_t>(step.learner);
-    auto& spans = timeline.rows[learner].spans;
-    const double begin = std::max(0.0, step.t - step.seconds);
-    if (std::exchange(incarnation[learner], step.incarnation) != step.incarnation) {
-      spans.push_back({begin, step.t,
-                       "learner " + std::to_string(step.learner) + ", incarnation " +
-                           std::to_string(step.incarnation),
-                       static_cast<std::size_t>(step.incarnation)});
-    }
-    spans.back().end = step.t;
+  add_lives(run, timeline.rows);
+  for (const Departure& departure : run.departures) {
+    if (departure.learner < 0 || departure.learner >= run.learners) continue;
+    add_departure(departure, timeline.rows[static_cast<std::size_t>(departure.learner)]);
   }
-  for (const Loss& loss : run.losses) {
-    if (loss.learner < 0 || loss.learner >= run.learners) continue;
-    timeline.rows[static_cast<std::size_t>(loss.learner)].moments.push_back(
-        {loss.t, "died at " + chart::short_number(loss.t) + " s: " + loss.reason});
+  for (const Event& event : run.events) {
+    timeline.lines.push_back({event.t, event.what + " at " + chart::short_number(event.t) + " s"});
   }
   return timeline;
 }

@@ -10,6 +10,9 @@
 
 namespace archipelago::report {
 
+// The last part of its folder's path.
+std::string name_of(const History& run);
+
 // What stands for what by its colour: the learners of one run, or several runs.
 struct Legend {
   std::vector<std::string> names;  // in the order of chart::colour()
@@ -21,7 +24,8 @@ Legend legend_of(std::span<const History> runs);
 // each learner; several, or one of very many learners: a line for each run.
 std::vector<chart::Panel> panels_of(std::span<const History> runs);
 
-// When which learner trained, as which incarnation, and when it died.
+// When which learner trained, as which incarnation, and when it died or left; launches and
+// takeovers.
 chart::Timeline timeline_of(const History& run);
 
 }  // namespace archipelago::report

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <optional>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -15,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-constexpr double kNanoseconds = 1e-9;
 
 Json parse(std::string_view text) { return Json::parse(text, nullptr, false); }
 
@@ -35,12 +35,6 @@ Json read_object(const fs::path& file) {
   return object.is_object() ? object : Json(nullptr);
 }
 
-template <typename Take>
-void for_lines(const fs::path& file, const Take& take) {
-  std::ifstream lines(file);
-  for (std::string line; std::getline(lines, line);) take(std::string_view(line));
-}
-
 // Rows whose time starts anew belong to another launch, which follows the one before.
 class LaunchClock {
  public:
@@ -57,103 +51,96 @@ class LaunchClock {
   double last_ = 0;
 };
 
-// What the lives of the learners have trained, together.
-class TokenCount {
+// The rows of the learners, each after the one before.
+class StepReader {
  public:
-  std::int64_t after(int learner, std::int64_t tokens) {
-    total_ += tokens - std::exchange(of_[learner], tokens);
-    return total_;
+  Step read(const Json& row, double t, std::size_t launch) {
+    Step step{.t = t,
+              .learner = static_cast<int>(number(row, "learner")),
+              .incarnation = static_cast<int>(number(row, "incarnation")),
+              .run_tokens = 0,
+              .gained = 0,
+              .loss = number(row, "loss"),
+              .seconds = number(row, "step_s"),
+              .since = std::nullopt,
+              .blocked_seconds = number(row, "blocked_s"),
+              .joules = measured(row, "energy_j"),
+              .accuracy = measured(row, "accuracy")};
+    const auto tokens = static_cast<std::int64_t>(number(row, "tokens"));
+    const auto [place, fresh] =
+        before_.emplace(step.learner, Before{step.incarnation, launch, 0, t});
+    Before& before = place->second;
+    const bool same_life =
+        !fresh && before.incarnation == step.incarnation && before.launch == launch;
+    if (same_life) step.since = t - before.t;
+    if (same_life || (fresh && step.incarnation == 0)) step.gained = tokens - before.tokens;
+    run_tokens_ += tokens - before.tokens;
+    step.run_tokens = run_tokens_;
+    before = {step.incarnation, launch, tokens, t};
+    return step;
   }
 
  private:
-  std::map<int, std::int64_t> of_;
-  std::int64_t total_ = 0;
+  struct Before {
+    int incarnation;
+    std::size_t launch;
+    std::int64_t tokens;
+    double t;
+  };
+  std::map<int, Before> before_;  // of each learner
+  std::int64_t run_tokens_ = 0;
 };
 
+// Returns when each launch began.
 std::vector<double> read_metrics(const fs::path& file, History& history) {
   LaunchClock clock;
-  TokenCount tokens;
-  for_lines(file, [&](std::string_view line) {
+  StepReader steps;
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
     const Json row = parse(line);
-    if (!row.is_object() || !measured(row, "t")) return;
+    if (!row.is_object() || !measured(row, "t")) continue;
     const double t = clock.time_of(number(row, "t"));
     history.seconds = std::max(history.seconds, t);
     if (measured(row, "learner") && measured(row, "loss")) {
-      const int learner = static_cast<int>(number(row, "learner"));
-      const auto trained = static_cast<std::int64_t>(number(row, "tokens"));
-      history.steps.push_back({t, learner, static_cast<int>(number(row, "incarnation")), trained,
-                               tokens.after(learner, trained), number(row, "loss"),
-                               number(row, "step_s"), number(row, "blocked_s"),
-                               measured(row, "energy_j"), measured(row, "accuracy")});
-      history.learners = std::max(history.learners, learner + 1);
+      history.steps.push_back(steps.read(row, t, clock.starts().size()));
+      history.learners = std::max(history.learners, history.steps.back().learner + 1);
     } else if (row.contains("contributors")) {
-      history.rounds.push_back({t, static_cast<int>(list_field(row, "contributors").size()),
-                                number(row, "wait_s"), number(row, "merge_s")});
+      history.rounds.push_back(
+          {t, static_cast<int>(list_field(row, "contributors").size()), number(row, "wait_s")});
     }
-  });
+  }
   return clock.starts();
 }
 
-// The deaths on the event tape of one launch after the other.
-class TapeReader {
- public:
-  explicit TapeReader(const std::vector<double>& starts) : starts_(starts) {}
-
-  void take(std::string_view line) {
-    const auto says = [&](std::string_view word) { return line.find(word) != line.npos; };
-    if (says("\"settings\"")) {
-      end_launch();
-    } else if (says("\"report\"") && !trained_) {
-      const Json entry = parse(line);
-      trained_ = number(field(entry, "event", Json()), "step_seconds") > 0;
-    } else if (says("\"assign\"") || says("\"island_lost\"")) {
-      take_island(parse(line));
-    }
+void add_launch(Launch launch, double start, History& history) {
+  for (Departure& departure : launch.departures) {
+    departure.t += start;
+    history.departures.push_back(std::move(departure));
   }
-
-  std::vector<Loss> finish() {
-    end_launch();
-    return std::move(losses_);
+  for (const double t : launch.takeovers) {
+    history.events.push_back({start + t, "the standby syncer took over"});
   }
+  history.rejoins += launch.rejoins;
+}
 
- private:
-  void take_island(const Json& entry) {
-    const Json event = field(entry, "event", Json());
-    if (field<std::string>(event, "type", "") == "island_lost") {
-      const auto lost = learner_of_.find(field(event, "island", -1));
-      if (lost != learner_of_.end()) {
-        in_launch_.push_back({number(entry, "t") * kNanoseconds, lost->second,
-                              field<std::string>(event, "reason", "for an unknown reason")});
-        learner_of_.erase(lost);
+// Launches that never trained have no rows in metrics.jsonl, so no time of their own.
+void add_launches(std::vector<Launch> launches, const std::vector<double>& starts,
+                  History& history) {
+  std::erase_if(launches, [](const Launch& launch) { return !launch.trained; });
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    if (i > 0) {
+      std::ostringstream what;
+      what << "launch " << i + 1;
+      if (i <= launches.size()) {
+        const std::string& before = launches[i - 1].ending;
+        what << "; the one before "
+             << (before.empty() ? "broke off: its syncer died" : "ended: " + before);
       }
+      history.events.push_back({starts[i], what.str()});
     }
-    for (const Json& action : list_field(entry, "actions")) {
-      if (field<std::string>(action, "type", "") != "assign") continue;
-      learner_of_[field(action, "island", -1)] = field(action, "learner", -1);
-    }
+    if (i < launches.size()) add_launch(launches[i], starts[i], history);
   }
-
-  // A launch that never trained has no rows in metrics.jsonl, so no time of its own.
-  void end_launch() {
-    if (trained_ && launch_ < starts_.size()) {
-      for (Loss& loss : in_launch_) {
-        loss.t += starts_[launch_];
-        losses_.push_back(std::move(loss));
-      }
-      ++launch_;
-    }
-    in_launch_.clear();
-    learner_of_.clear();
-    trained_ = false;
-  }
-
-  const std::vector<double>& starts_;
-  std::size_t launch_ = 0;
-  bool trained_ = false;
-  std::map<int, int> learner_of_;  // of an island
-  std::vector<Loss> in_launch_;
-  std::vector<Loss> losses_;
-};
+}
 
 }  // namespace
 
@@ -168,9 +155,8 @@ History read_history(const fs::path& folder) {
                     (folder / "metrics.jsonl").string());
   }
   history.launches = static_cast<int>(starts.size());
-  TapeReader tape(starts);
-  for_lines(folder / "events.jsonl", [&](std::string_view line) { tape.take(line); });
-  history.losses = tape.finish();
+  add_launches(read_tape(folder / "events.jsonl"), starts, history);
+  history.settings = read_settings(folder);
   history.summary = read_object(folder / "summary.json");
   history.status = read_object(folder / "status.json");
   return history;

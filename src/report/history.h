@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "report/settings.h"
+#include "report/tape.h"
+
 namespace archipelago::report {
 
 // A learner's step, as metrics.jsonl tells it (docs/design.md, "A run's folder").
@@ -14,12 +17,13 @@ struct Step {
   double t;  // seconds of training; the launches of a resumed run one after the other
   int learner;
   int incarnation;
-  std::int64_t tokens;      // of the learner
   std::int64_t run_tokens;  // of all learners by then
+  std::int64_t gained;      // by the learner since its row before; 0 where its life began later
   double loss;
-  double seconds;
-  double blocked_seconds;
-  std::optional<double> joules;  // since the learner's step before
+  double seconds;               // that the step took, without waits
+  std::optional<double> since;  // seconds since the learner's row before, of the same life
+  double blocked_seconds;       // that the learner waited since then
+  std::optional<double> joules;
   std::optional<double> accuracy;
 };
 
@@ -28,32 +32,33 @@ struct Round {
   double t;
   int contributors;
   double wait_seconds;
-  double merge_seconds;
 };
 
-// A learner that died, with what is known of why.
-struct Loss {
+// What concerns all learners: another launch, or the standby syncer's taking over.
+struct Event {
   double t;
-  int learner;
-  std::string reason;
+  std::string what;
 };
 
 // What a run's folder tells of it.
 struct History {
   std::filesystem::path folder;
   int learners = 0;  // the highest number and one
-  int launches = 1;
+  int launches = 1;  // that trained
   double seconds = 0;
   std::vector<Step> steps;  // in the order of time
   std::vector<Round> rounds;
-  std::vector<Loss> losses;
+  std::vector<Departure> departures;  // in seconds of the whole run
+  std::vector<Event> events;
+  int rejoins = 0;
+  Settings settings;
   nlohmann::json summary;  // null while the run goes on, or where it was cut off
   nlohmann::json status;   // null where there is none
 };
 
-// Reads metrics.jsonl, events.jsonl, summary.json and status.json of a run that may still go on: a
-// line that is cut off or foreign is passed over. Throws Error(configuration) where the folder
-// holds no run that has trained.
+// Reads config.ini, metrics.jsonl, events.jsonl, summary.json and status.json of a run that may
+// still go on: a line that is cut off or foreign is passed over. Throws Error(configuration) where
+// the folder holds no run that has trained.
 History read_history(const std::filesystem::path& folder);
 
 }  // namespace archipelago::report

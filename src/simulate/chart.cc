@@ -43,7 +43,7 @@ std::vector<Row> rows_of(const std::vector<Point>& points) {
 chart::Panel panel_of(const std::vector<Row>& rows, std::size_t quantity) {
   const Quantity& shown = quantities()[quantity];
   chart::Panel panel;
-  panel.title = *shown.unit == 0 ? shown.name : shown.name + std::string(", ") + shown.unit;
+  panel.title = shown.title;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     chart::Line line{rows[i].label, {}, i, true};
     for (const Mark& mark : rows[i].marks) {

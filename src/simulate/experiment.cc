@@ -126,19 +126,20 @@ Scenario scenario_at(const Scenario& scenario, const Options& options) {
 
 const std::vector<Quantity>& quantities() {
   static const std::vector<Quantity> all = {
-      {"goodput", "", &Outcome::goodput},
-      {"availability", "", &Outcome::availability},
-      {"utilisation", "", &Outcome::utilisation},
-      {"tokens_per_day", "tokens/day", &Outcome::tokens_per_day},
-      {"gbps", "Gbit/s a learner's link", &Outcome::gbps},
-      {"bytes", "bytes", &Outcome::bytes},
-      {"energy_per_token", "J/token", &Outcome::energy_per_token},
-      {"cost_per_token", "money/token", &Outcome::cost_per_token},
-      {"rounds", "", &Outcome::rounds},
-      {"contributors", "learners a merge", &Outcome::contributors},
-      {"staleness", "inner steps", &Outcome::staleness},
-      {"spread", "(most - fewest) / mean contributions", &Outcome::spread},
-      {"losses", "learners lost", &Outcome::losses},
+      {"goodput", "", "goodput", &Outcome::goodput},
+      {"availability", "", "availability", &Outcome::availability},
+      {"utilisation", "", "utilisation", &Outcome::utilisation},
+      {"tokens_per_day", "tokens/day", "tokens/day", &Outcome::tokens_per_day},
+      {"gbps", "Gbit/s a learner's link", "Gbit/s a learner's link", &Outcome::gbps},
+      {"bytes", "bytes", "bytes", &Outcome::bytes},
+      {"energy_per_token", "J/token", "J/token", &Outcome::energy_per_token},
+      {"cost_per_token", "money/token", "money/token", &Outcome::cost_per_token},
+      {"rounds", "", "rounds", &Outcome::rounds},
+      {"contributors", "learners a merge", "learners a merge", &Outcome::contributors},
+      {"staleness", "inner steps", "staleness, inner steps", &Outcome::staleness},
+      {"spread", "(most - fewest) / mean contributions",
+       "spread: (most - fewest) / mean contributions", &Outcome::spread},
+      {"losses", "learners lost", "learners lost", &Outcome::losses},
   };
   return all;
 }

@@ -10,10 +10,11 @@
 
 namespace archipelago::simulate {
 
-// A quantity of an Outcome as it is printed.
+// A quantity of an Outcome as it is printed, and its title in a chart, with the unit in it.
 struct Quantity {
   const char* name;
   const char* unit;
+  const char* title;
   double Outcome::*value;
 };
 const std::vector<Quantity>& quantities();

@@ -43,6 +43,10 @@ TEST(Numbers, AreShort) {
   EXPECT_EQ(tick_label(999), "999");
   EXPECT_EQ(tick_label(30000), "30k");
   EXPECT_EQ(tick_label(-2.4e6), "-2.4M");
+  EXPECT_EQ(tick_label(999.6), "1k");
+  EXPECT_EQ(tick_label(999.6e12), "1P");
+  EXPECT_EQ(tick_label(1.2e15), "1.2P");
+  EXPECT_EQ(tick_label(3e21), "3e+21");
 }
 
 TEST(Axes, ShareOfALogarithmicAxis) {
@@ -77,15 +81,37 @@ TEST(Panels, ALineIsBrokenWhereThereIsNoNumber) {
   EXPECT_EQ(draw(panel), svg);
 }
 
-TEST(Timelines, HaveABarForEachSpanAndACrossForEachMoment) {
+TEST(Panels, APointAloneIsADot) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Panel panel{.title = "",
+              .across_label = "seconds",
+              .across = {0, 4},
+              .up = {0, 1},
+              .across_ticks = {},
+              .lines = {{"one", {{0, 0.5}, {1, nan}, {2, 0.5}, {3, 0.5}, {4, nan}}, 0}}};
+  EXPECT_EQ(count(draw(panel), "<circle"), 1U);
+  EXPECT_EQ(count(draw(panel), "<polyline"), 1U);
+  panel.lines[0].dots = true;  // each of the three then has one
+  EXPECT_EQ(count(draw(panel), "<circle"), 3U);
+}
+
+TEST(Timelines, HaveABarForEachSpanAndASignForEachMoment) {
   const Timeline timeline{
       .title = "lives",
       .across_label = "seconds",
       .across = {0, 10},
-      .rows = {{"0", {{0, 4, "first", 0}, {5, 10, "second", 1}}, {{4, "died"}}}, {"1", {}, {}}}};
+      .rows = {{"0",
+                {{0, 4, "first"}, {5, 8, "second"}, {8.5, 9, "third"}},
+                {{4, "died"}, {8, "expelled", Sign::ring}, {9, "retired", Sign::bar}}},
+               {"1", {}, {}}},
+      .lines = {{5, "launch 2"}}};
   const std::string svg = draw(timeline, 400);
-  EXPECT_EQ(count(svg, "<rect"), 2U);
-  EXPECT_EQ(count(svg, "<path"), 1U);
+  EXPECT_EQ(count(svg, "<rect"), 3U);
+  EXPECT_EQ(count(svg, "#8a98a8"), 2U);  // the tones by turns
+  EXPECT_EQ(count(svg, "<circle"), 1U);
+  EXPECT_EQ(count(svg, "<path"), 3U);
+  EXPECT_EQ(count(svg, "stroke-dasharray"), 1U);
+  EXPECT_NE(svg.find("<title>launch 2</title>"), std::string::npos);
   EXPECT_NE(svg.find("<title>died</title>"), std::string::npos);
   EXPECT_GT(height_of(timeline), 2 * 12);
 }

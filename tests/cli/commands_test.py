@@ -5,12 +5,13 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
 
 PROGRAM = os.environ["TEST_PROGRAM"]
-DONE, USAGE, BAD_DATA, CONFIGURATION = 0, 64, 65, 78
+DONE, USAGE, BAD_DATA, TRY_AGAIN, CONFIGURATION = 0, 64, 65, 75, 78
 
 
 def run(*arguments, **environment):
@@ -220,15 +221,26 @@ class Commands(unittest.TestCase):
             self.assertEqual(result.stdout, f"{run_folder}/report.html\n")
         self.assertIn("training loss", (run_folder / "report.html").read_text())
         page = self.folder / "page.html"
-        self.assertEqual(run("report", run_folder, run_folder, "--out", page).returncode, DONE)
+        other = self.folder / "other"
+        shutil.copytree(run_folder, other)
+        self.assertEqual(run("report", run_folder, other, "--out", page).returncode, DONE)
+        self.assert_refused(USAGE, ["twice"], "report", run_folder, f"{run_folder}/../a run",
+                            "--out", page, "--force")
         self.assert_refused(CONFIGURATION, ["--force"], "report", run_folder, "--out", page)
-        self.assert_refused(USAGE, ["--out"], "report", run_folder, run_folder)
+        self.assert_refused(USAGE, ["--out"], "report", run_folder, other)
         self.assert_refused(CONFIGURATION, ["metrics.jsonl"], "report", self.folder)
 
         result = run("watch", run_folder)
         self.assertEqual((result.returncode, result.stderr), (DONE, ""))
-        self.assertIn("done, round 3, 64 of 64 tokens (100.0 %)", result.stdout)
+        self.assertIn("done after 1 s, round 3\n64 of 64 tokens (100.0 %)\n", result.stdout)
         self.assertIn("2.5000", result.stdout)
+        status = json.loads((run_folder / "status.json").read_text())
+        (run_folder / "status.json").write_text(json.dumps({**status, "state": "training"}))
+        self.assertEqual(run("watch", run_folder).returncode, DONE)
+        os.utime(run_folder / "status.json", (0, 0))
+        silent = run("watch", run_folder)
+        self.assertEqual((silent.returncode, silent.stderr), (TRY_AGAIN, ""))
+        self.assertRegex(silent.stdout.splitlines()[0], r": silent for .* \(was training\), round 3$")
         self.assert_refused(CONFIGURATION, ["status.json"], "watch", self.folder)
         (run_folder / "status.json").write_text('{"state": 5, "learners": []}')
         self.assert_refused(BAD_DATA, ["status.json"], "watch", run_folder)

@@ -29,15 +29,67 @@ TEST(History, TokensOfTheRunAreThoseOfEachLearnersNewestStep) {
   EXPECT_EQ(tokens, (std::vector<std::int64_t>{100, 200, 300, 250, 350, 450, 550}));
 }
 
+TEST(History, StepsAreCountedFromTheRowBeforeOfTheirLife) {
+  const RecordedRun run("since");
+  const auto steps = read_history(run.folder()).steps;
+  ASSERT_EQ(steps.size(), 7U);
+  EXPECT_FALSE(steps[0].since.has_value());
+  EXPECT_EQ(steps[0].gained, 100);
+  EXPECT_DOUBLE_EQ(steps[2].since.value(), 1);
+  EXPECT_EQ(steps[2].gained, 100);
+  for (const std::size_t first : {3U, 5U, 6U}) {  // of other lives
+    EXPECT_FALSE(steps[first].since.has_value()) << first;
+    EXPECT_EQ(steps[first].gained, 0) << first;
+  }
+}
+
 TEST(History, DeathsAreThoseOfLearnersInLaunchesThatTrained) {
   const RecordedRun run("deaths");
-  const auto losses = read_history(run.folder()).losses;
+  const History history = read_history(run.folder());
+  const auto& losses = history.departures;
   ASSERT_EQ(losses.size(), 2U);
   EXPECT_DOUBLE_EQ(losses[0].t, 1.5);
   EXPECT_EQ(losses[0].learner, 1);
+  EXPECT_EQ(losses[0].cause, Cause::died);
   EXPECT_EQ(losses[0].reason, "its leader died");
   EXPECT_DOUBLE_EQ(losses[1].t, 3.75);
   EXPECT_EQ(losses[1].learner, 0);
+  EXPECT_EQ(history.rejoins, 1);
+  ASSERT_EQ(history.events.size(), 1U);
+  EXPECT_DOUBLE_EQ(history.events[0].t, 3);
+  EXPECT_EQ(history.events[0].what, "launch 2; the one before broke off: its syncer died");
+}
+
+TEST(Tape, TellsWhoLeftAndHowALaunchEnded) {
+  const RecordedRun run("tape");
+  run.write("events.jsonl", R"({"settings":{}}
+{"t":1,"event":{"type":"tick"},"actions":[{"type":"assign","island":0,"learner":0},{"type":"assign","island":1,"learner":1}]}
+{"t":2000000000,"event":{"type":"tick"},"actions":[{"type":"expel","island":1,"learner":1,"reason":"silent"},{"type":"assign","island":2,"learner":1}]}
+{"t":2500000000,"takeover":{"term":1,"entries":7}}
+{"t":3000000000,"event":{"type":"scale_requested"},"actions":[{"type":"retire","island":0,"learner":0}]}
+{"t":4000000000,"event":{"type":"island_lost","island":1,"reason":"its leader died"},"actions":[]}
+{"t":5000000000,"event":{"type":"tick"},"actions":[{"type":"finish","outcome":"stopped","reason":"the file stop"}]}
+)");
+  const auto launches = read_tape(run.folder() / "events.jsonl");
+  ASSERT_EQ(launches.size(), 1U);
+  const Launch& launch = launches[0];
+  ASSERT_EQ(launch.departures.size(), 2U);  // island 1 was a spare when it died
+  EXPECT_EQ(launch.departures[0].cause, Cause::expelled);
+  EXPECT_EQ(launch.departures[0].learner, 1);
+  EXPECT_EQ(launch.departures[0].reason, "silent");
+  EXPECT_EQ(launch.departures[1].cause, Cause::retired);
+  EXPECT_EQ(launch.departures[1].learner, 0);
+  EXPECT_EQ(launch.takeovers, (std::vector<double>{2.5}));
+  EXPECT_EQ(launch.ending, "stopped: the file stop");
+  EXPECT_FALSE(launch.trained);
+}
+
+TEST(Settings, AreThoseOfConfigIni) {
+  const RecordedRun run("settings");
+  run.write("config.ini", "# a run\nmethod = diloco\n\n[sync]\n; H\ninterval=24 \r\nodd\n");
+  EXPECT_EQ(read_settings(run.folder()), (Settings{{"method", "diloco"}, {"sync.interval", "24"}}));
+  EXPECT_FALSE(has_syncer(read_settings(run.folder())));
+  EXPECT_TRUE(has_syncer({}));
 }
 
 TEST(History, RoundsCountTheirContributors) {
@@ -66,9 +118,10 @@ TEST(History, ForeignLinesOfTheTapeAreNoDeaths) {
   const RecordedRun run("foreign");
   run.write("events.jsonl",
             "{\"event\":\"island_lost\"\n[\"island_lost\",\"assign\"]\n"
+            "{\"settings\":5}\n"
             "{\"event\":{\"type\":\"island_lost\",\"island\":\"x\"},\"actions\":5}\n"
             "{\"event\":7,\"actions\":[{\"type\":\"assign\",\"island\":null}]}\n");
-  EXPECT_TRUE(read_history(run.folder()).losses.empty());
+  EXPECT_TRUE(read_history(run.folder()).departures.empty());
 }
 
 }  // namespace

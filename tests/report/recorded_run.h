@@ -30,6 +30,7 @@ class RecordedRun {
 {"t":2,"event":{"type":"island_ready","island":1},"actions":[{"type":"assign","island":1,"learner":1}]}
 {"t":1000000000,"event":{"type":"report","step_seconds":0.5},"actions":[]}
 {"t":1500000000,"event":{"type":"island_lost","island":1,"reason":"its leader died"},"actions":[{"type":"assign","island":2,"learner":1}]}
+{"t":1550000000,"rejoined":{"learner":1,"seconds":0.05}}
 {"t":1600000000,"event":{"type":"island_lost","island":3,"reason":"a spare died"},"actions":[]}
 {"settings":{}}
 {"t":1,"event":{"type":"island_ready","island":0},"actions":[{"type":"assign","island":0,"learner":0}]}

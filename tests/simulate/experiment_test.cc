@@ -129,7 +129,7 @@ TEST(Outputs, JsonAndCsvHoldEveryMethodAndQuantity) {
   EXPECT_EQ(csv.substr(0, csv.find(',', 14)), "cluster.chips,method");
   const std::string svg = to_svg(points);
   for (const Quantity& quantity : quantities()) {
-    EXPECT_NE(svg.find(quantity.name), std::string::npos);
+    EXPECT_NE(svg.find(quantity.title), std::string::npos);
     EXPECT_NE(to_table({points[0]}).find(quantity.name), std::string::npos);
   }
   EXPECT_NE(svg.find("</svg>"), std::string::npos);

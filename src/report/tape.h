@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace archipelago::report {
+
+enum class Cause { died, expelled, retired };
+
+// A learner that its island no longer plays, with what is known of why.
+struct Departure {
+  double t;  // seconds of its launch
+  int learner;
+  Cause cause;
+  std::string reason;  // nothing for one that retired
+};
+
+// One start of the run, as the event tape tells it.
+struct Launch {
+  std::vector<Departure> departures;
+  std::vector<double> takeovers;  // when the standby syncer went on
+  int rejoins = 0;                // learners that count again after a loss
+  bool trained = false;
+  std::string ending = "";  // "stopped: the file stop"; nothing where the tape breaks off
+};
+
+// The launches on a run's events.jsonl, which may still grow: what is cut off or foreign is passed
+// over. None where there is no tape.
+std::vector<Launch> read_tape(const std::filesystem::path& file);
+
+}  // namespace archipelago::report
