@@ -19,10 +19,12 @@
 
 #include "checkpoint/names.h"
 #include "cli/job.h"
-#include "config/option_table.h"
+#include "cli/job_signs.h"
+#include "config/options.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "runtime/refusal.h"
 #include "runtime/run_folder.h"
 
 namespace archipelago::cli {
@@ -54,6 +56,7 @@ class Scratch {
     return (usable ? shared_memory : fs::temp_directory_path()) /
            ("archipelago." + host_name() + '.' + std::to_string(::getpid()));
   }
+  const fs::path& path() const { return path_; }
   fs::path host_file() const { return path_ / "hosts"; }
 
  private:
@@ -70,63 +73,10 @@ class Scratch {
   fs::path path_;
 };
 
-// The run's summary.json, told apart from one that an earlier start left.
-class Summary {
- public:
-  explicit Summary(const fs::path& folder) : path_(folder / "summary.json"), before_(identity()) {}
-
-  bool is_new() const { return identity() && identity() != before_; }
-
-  std::optional<nlohmann::json> read() const {
-    if (!is_new()) return std::nullopt;
-    auto summary = nlohmann::json::parse(read_file(path_), nullptr, false);
-    if (!summary.is_object() || !summary.contains("exit_code")) return std::nullopt;
-    return summary;
-  }
-
- private:
-  // The file is always replaced, never written in place.
-  std::optional<std::pair<ino_t, std::int64_t>> identity() const {
-    struct stat status {};
-    if (::stat(path_.c_str(), &status) != 0) return std::nullopt;
-    return std::pair{status.st_ino,
-                     status.st_mtim.tv_sec * std::int64_t{1'000'000'000} + status.st_mtim.tv_nsec};
-  }
-
-  fs::path path_;
-  std::optional<std::pair<ino_t, std::int64_t>> before_;
-};
-
-// Whether this start's syncer is known to be dead, with none that took over: mpirun may then wait
-// for ever. Known only of a syncer on this host.
-class SyncerWatch {
- public:
-  explicit SyncerWatch(const fs::path& folder) : path_(folder / "status.json") {}
-
-  bool is_dead() const {
-    std::error_code error;
-    const auto written = fs::last_write_time(path_, error);
-    // A living syncer writes it every second; a standby takes a few to notice and to follow.
-    if (error || written < started_ || fs::file_time_type::clock::now() - written < kSilence) {
-      return false;
-    }
-    const auto status = nlohmann::json::parse(std::ifstream(path_), nullptr, false);
-    if (!status.is_object() || !status.contains("syncer")) return false;
-    const auto& syncer = status["syncer"];
-    return syncer.value("host", "") == host_name() &&
-           ::kill(syncer.value("pid", ::getpid()), 0) != 0 && errno == ESRCH;
-  }
-
- private:
-  static constexpr std::chrono::seconds kSilence{30};
-
-  fs::path path_;
-  fs::file_time_type started_ = fs::file_time_type::clock::now();
-};
-
 struct RunEnd {
   int code = 0;
   bool wanted = false;                         // somebody asked it to end
+  bool refused = false;                        // the ranks did not begin: nothing has changed
   std::optional<nlohmann::json> summary = {};  // nothing where it did not get so far
 };
 
@@ -188,6 +138,46 @@ void write_host_file(const LaunchPlan& plan, const fs::path& file) {
   write_file(file, lines, Durability::unflushed);
 }
 
+// The options that say what a run trains, and for how long.
+std::map<std::string, std::string> training_options(const config::RunConfig& config) {
+  auto options = config::to_map(config);
+  std::erase_if(options, [](const auto& option) {
+    // The model's are filled in from the data when the run starts, and cannot change later.
+    return option.first == "resume" || option.first == "out" || option.first.starts_with("model.");
+  });
+  return options;
+}
+
+// The summary of a run that has trained all that the same options ask for; nothing is left to do.
+std::optional<nlohmann::json> summary_if_complete(const config::RunConfig& config) {
+  const runtime::RunFolder folder(config.out);
+  std::error_code error;
+  if (!config.resume || !fs::exists(folder.summary(), error) ||
+      !fs::exists(folder.config(), error)) {
+    return std::nullopt;
+  }
+  auto summary = nlohmann::json::parse(read_file(folder.summary()), nullptr, false);
+  if (!summary.is_object() || summary.value("outcome", "") != "complete") return std::nullopt;
+  const auto before =
+      config::parse_run_config(std::vector<std::string>{"--config=" + folder.config().string()});
+  if (training_options(before) != training_options(config)) return std::nullopt;
+  return summary;
+}
+
+// What ended without a word of its own is not to be taken for a run that goes on.
+void mark_as_failed(const fs::path& folder, fs::file_time_type started) {
+  const fs::path file = folder / "status.json";
+  std::error_code error;
+  const auto written = fs::last_write_time(file, error);
+  if (error || written < started) return;  // this launch never came so far
+  auto status = nlohmann::json::parse(std::ifstream(file), nullptr, false);
+  if (!status.is_object()) return;
+  const std::string state = status.value("state", "");
+  if (state == "done" || state == "stopped" || state == "failed") return;
+  status["state"] = "failed";
+  write_file(file, status.dump() + '\n', Durability::unflushed);
+}
+
 // Asks the run to end, by the file `stop` in its folder, which the run itself makes when it starts.
 class StopRequest {
  public:
@@ -224,21 +214,29 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   if (!plan.rank_hosts.empty()) write_host_file(plan, scratch.host_file());
   const Summary summary(folder);
   StopRequest stop(folder);
+  runtime::forget_refusal(scratch.path());
   Job job(plan.command, plan.environment);
   const SyncerWatch syncer(folder);
+  RanksWatch ranks(job.pid());
   const JobEnd end = job.wait({[&] {
                                  stop.deliver();
-                                 return summary.is_new() || syncer.is_dead();
+                                 return summary.is_new() || syncer.is_dead() ||
+                                        runtime::refusal_in(scratch.path()) ||
+                                        (plan.rank_hosts.empty() && ranks.are_gone());
                                },
                                [&](int) { stop.make(); }});
   std::error_code error;  // mpirun removes its folder itself unless it was killed
   fs::remove_all(fs::temp_directory_path() / ("ompi." + std::to_string(job.pid())), error);
   if (const auto said = summary.read()) {
-    return {said->at("exit_code").get<int>(),
-            stop.made() || said->value("outcome", "") == "stopped", said};
+    return {.code = said->at("exit_code").get<int>(),
+            .wanted = stop.made() || said->value("outcome", "") == "stopped",
+            .summary = said};
   }
-  if (end.interrupted) return {static_cast<int>(ExitCode::try_again), true};
-  return {code_without_summary(end.code, folder), stop.made()};
+  if (end.interrupted) return {.code = static_cast<int>(ExitCode::try_again), .wanted = true};
+  if (const auto code = runtime::refusal_in(scratch.path())) {
+    return {.code = *code, .wanted = stop.made(), .refused = true};
+  }
+  return {.code = code_without_summary(end.code, folder), .wanted = stop.made()};
 }
 
 // Runs a command under mpirun, a process on each of the hosts, for a limited time; whether it
@@ -301,9 +299,15 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, 
   config::clear_environment();
   // A signal to this launcher must not stop the run of another one.
   runtime::RunFolder(config.out).require_unused();
+  if (const auto summary = summary_if_complete(config)) {
+    log_info("already " + last_words(*summary, config) +
+             "; to train on, give a higher --train.steps");
+    return 0;
+  }
   ::setenv("HOME", "/", 0);  // mpirun does not start without one
   const Scratch scratch;
   const std::vector<std::string> all_hosts = hosts;
+  const auto first_start = fs::file_time_type::clock::now();
   int failures = 0;    // since the newest checkpoint
   bool asked = false;  // to end, between two starts
   RunEnd end;
@@ -321,6 +325,7 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, 
   // Ranks that were killed on other hosts have left their files there.
   if (hosts.size() > 1) run_on_each(hosts, {"rm", "-rf", Scratch::name().string()}, asked);
   if (end.summary) log_info(last_words(*end.summary, config));
+  if (!end.refused) mark_as_failed(config.out, first_start);
   return end.code;
 }
 

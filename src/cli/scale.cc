@@ -50,13 +50,25 @@ nlohmann::json wait_for_answer(const LiveRun& run, std::int64_t before) {
     auto status = run.status();
     if (requests(status) > before) return status;
     if (Clock::now() > deadline) {
-      std::error_code error;
-      std::filesystem::remove(run.folder() / "scale", error);
       throw Error(ExitCode::try_again,
                   "the run in " + run.folder().string() + " does not take requests (state " +
                       status["state"].get<std::string>() + "); try again when it trains");
     }
     std::this_thread::sleep_for(kPoll);
+  }
+}
+
+// What the run has answered. A request that it did not take is taken back: a later start would
+// follow it.
+nlohmann::json request(const LiveRun& run, int learners, std::int64_t before) {
+  const auto file = run.folder() / "scale";
+  write_file(file, std::to_string(learners) + '\n', Durability::unflushed);
+  try {
+    return wait_for_answer(run, before);
+  } catch (const Error&) {
+    std::error_code error;
+    std::filesystem::remove(file, error);
+    throw;
   }
 }
 
@@ -90,8 +102,11 @@ int run_scale(std::span<const std::string> arguments) {
 
   const LiveRun run(positional->front());
   const auto before = run.status();
-  write_file(run.folder() / "scale", std::to_string(learners) + '\n', Durability::unflushed);
-  const auto answer = wait_for_answer(run, requests(before));
+  if (!before.contains("scale")) {
+    throw Error(ExitCode::configuration, "the learners of the run in " + run.folder().string() +
+                                             " stay the same: its method has no syncer");
+  }
+  const auto answer = request(run, learners, requests(before));
   const auto& refused = answer["scale"]["refused"];
   if (refused.is_string()) throw Error(ExitCode::configuration, refused.get<std::string>());
   wait_until_followed(run, learners);

@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "data/dataset.h"
 #include "runtime/dry_run.h"
+#include "runtime/refusal.h"
 
 namespace archipelago::cli {
 namespace {
@@ -32,7 +33,8 @@ void make_shared_folder() {
 config::RunConfig read_options(std::span<const std::string> arguments) {
   try {
     return parse_train_arguments(arguments, {});
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    runtime::leave_refusal(job_rank(), static_cast<int>(error.code()));
     if (job_rank() != 0) {
       reports_errors = false;
       // mpirun ends all at the first rank that fails: that must be the one that speaks.
@@ -65,8 +67,8 @@ int run_train(std::span<const std::string> arguments) {
   }
   std::vector<std::string> passed(arguments.begin(), arguments.end());
   if (std::erase(passed, "--dry-run") > 0) return run_dry(passed);
-  const config::RunConfig config = read_options(arguments);
   make_shared_folder();
+  const config::RunConfig config = read_options(arguments);
   if (!config::has_syncer(config)) baseline::train(config);
   runtime::train(config);
 }

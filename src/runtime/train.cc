@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "mpi/session.h"
 #include "runtime/job.h"
+#include "runtime/refusal.h"
 #include "runtime/run_record.h"
 #include "runtime/signals.h"
 
@@ -49,7 +50,9 @@ void play_rank(const config::RunConfig& config, const Play& play) {
   // What goes wrong on this rank alone: others must see its end at once, and only a kill is sure to
   // be seen.
   try {
-    session.leave(play(session, config), mpi::Ending::orderly);
+    const int code = play(session, config);
+    leave_refusal(session.rank(), code);
+    session.leave(code, mpi::Ending::orderly);
   } catch (const Error& error) {
     log_error(error.what());
     if (error.code() == ExitCode::try_again && session.rank() == Layout::kSyncer) {

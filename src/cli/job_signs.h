@@ -1,0 +1,60 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+namespace archipelago::cli {
+
+// The signs by which `launch` knows that a job is over though mpirun may not.
+
+// The run's summary.json, told apart from one that an earlier start left.
+class Summary {
+ public:
+  explicit Summary(const std::filesystem::path& folder);
+
+  bool is_new() const;
+  std::optional<nlohmann::json> read() const;
+
+ private:
+  using Identity = std::optional<std::pair<ino_t, std::int64_t>>;
+
+  Identity identity() const;
+
+  std::filesystem::path path_;
+  Identity before_;
+};
+
+// Whether this start's syncer is known to be dead, with none that took over: mpirun may then wait
+// for ever. Known only of a syncer on this host.
+class SyncerWatch {
+ public:
+  explicit SyncerWatch(const std::filesystem::path& folder) : path_(folder / "status.json") {}
+
+  bool is_dead() const;
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::file_time_type started_ = std::filesystem::file_time_type::clock::now();
+};
+
+// Whether mpirun's ranks, which are its children where all run on this host, are all dead: it may
+// then wait for ever.
+class RanksWatch {
+ public:
+  explicit RanksWatch(pid_t mpirun);
+
+  // False as long as none has been seen alive.
+  bool are_gone();
+
+ private:
+  std::filesystem::path mpirun_;
+  bool seen_ = false;
+};
+
+}  // namespace archipelago::cli
