@@ -162,6 +162,7 @@ int play(mpi::Session& session, const config::RunConfig& config) {
           .write_summary({{"outcome", "failed"},
                           {"reason", error.what()},
                           {"exit_code", static_cast<int>(error.code())}});
+      job.folder.mark_as_failed();
     }
     throw;
   }

@@ -164,18 +164,11 @@ std::optional<nlohmann::json> summary_if_complete(const config::RunConfig& confi
   return summary;
 }
 
-// What ended without a word of its own is not to be taken for a run that goes on.
-void mark_as_failed(const fs::path& folder, fs::file_time_type started) {
-  const fs::path file = folder / "status.json";
+// Whether this launch, and not an earlier one, wrote the status.
+bool has_written_status(const fs::path& folder, fs::file_time_type started) {
   std::error_code error;
-  const auto written = fs::last_write_time(file, error);
-  if (error || written < started) return;  // this launch never came so far
-  auto status = nlohmann::json::parse(std::ifstream(file), nullptr, false);
-  if (!status.is_object()) return;
-  const std::string state = status.value("state", "");
-  if (state == "done" || state == "stopped" || state == "failed") return;
-  status["state"] = "failed";
-  write_file(file, status.dump() + '\n', Durability::unflushed);
+  const auto written = fs::last_write_time(runtime::RunFolder(folder).status(), error);
+  return !error && written >= started;
 }
 
 // Asks the run to end, by the file `stop` in its folder, which the run itself makes when it starts.
@@ -325,7 +318,9 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, 
   // Ranks that were killed on other hosts have left their files there.
   if (hosts.size() > 1) run_on_each(hosts, {"rm", "-rf", Scratch::name().string()}, asked);
   if (end.summary) log_info(last_words(*end.summary, config));
-  if (!end.refused) mark_as_failed(config.out, first_start);
+  if (!end.refused && has_written_status(config.out, first_start)) {
+    runtime::RunFolder(config.out).mark_as_failed();
+  }
   return end.code;
 }
 

@@ -1,5 +1,7 @@
 #include "cli/train_arguments.h"
 
+#include <filesystem>
+
 #include "config/options.h"
 #include "core/error.h"
 
@@ -12,6 +14,11 @@ std::string local_names() {
     line += (line.empty() ? "" : ", ") + name;
   }
   return line;
+}
+
+// So that the run can be resumed, and its checkpoints evaluated, from any folder.
+std::string from_the_root(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
 }
 
 }  // namespace
@@ -45,6 +52,11 @@ config::RunConfig parse_train_arguments(std::span<const std::string> arguments,
   if (config.data.path.empty()) {
     throw Error(ExitCode::usage,
                 "no data given; add --data.path FILE (archipelago prepare makes one)");
+  }
+  config.data.path = from_the_root(config.data.path);
+  for (auto& [learner, options] : config.learners) {
+    const auto path = options.find("data.path");
+    if (path != options.end()) path->second = from_the_root(path->second);
   }
   return config;
 }

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
@@ -57,6 +58,17 @@ void RunFolder::inherit() {
   if (lock_.valid() && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     log_warning("the syncer before this one still holds the run's lock");
   }
+}
+
+void RunFolder::mark_as_failed() const noexcept try {
+  auto now = nlohmann::json::parse(read_file(status()), nullptr, false);
+  if (!now.is_object()) return;
+  const auto state = now["state"];
+  if (state == "done" || state == "stopped" || state == "failed") return;
+  now["state"] = "failed";
+  write_file(status(), now.dump() + '\n', Durability::unflushed);
+} catch (const std::exception&) {
+  // A full disk, most likely; the summary tells the same.
 }
 
 void RunFolder::require_room() const {

@@ -25,6 +25,10 @@ class RunFolder {
   // (a syncer that hangs keeps it).
   void inherit();
 
+  // Lets status.json say that the run has failed, where it says neither that nor another end: for a
+  // run that broke off. Where that cannot be written it stays as it is.
+  void mark_as_failed() const noexcept;
+
   std::filesystem::path path() const { return folder_; }
   std::filesystem::path config() const { return folder_ / "config.ini"; }
   std::filesystem::path metrics() const { return folder_ / "metrics.jsonl"; }

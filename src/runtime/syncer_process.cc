@@ -505,7 +505,10 @@ void SyncerProcess::start_waiting_save() {
   waiting_save_.reset();
 }
 
-void SyncerProcess::act(const sync::Refill& action) { refill_(action.islands); }
+void SyncerProcess::act(const sync::Refill& action) {
+  spawns_ = true;
+  refill_(action.islands);
+}
 
 void SyncerProcess::act(const sync::Finish& action) {
   finish_ = action;

@@ -64,9 +64,10 @@ class SyncerProcess {
   // Every fragment, once the run is over and did not fail.
   const GlobalState& state() const { return whole_ ? *whole_ : state_; }
   bool failed() const { return failure_.has_value(); }
+  // Whether all ranks may leave MPI together: none has died, and none is being spawned.
   bool orderly() const {
-    return lost_islands_ == 0 && term_ == 0 && (standby_ == nullptr || !standby_->lost()) &&
-           (others_ == nullptr || !others_->lost());
+    return lost_islands_ == 0 && !spawns_ && term_ == 0 &&
+           (standby_ == nullptr || !standby_->lost()) && (others_ == nullptr || !others_->lost());
   }
 
  private:
@@ -191,6 +192,7 @@ class SyncerProcess {
   link::ReplicaSender* standby_;
   OtherSyncers* others_;
   std::function<void(int)> refill_;
+  bool spawns_ = false;  // has asked for new islands
   std::int64_t term_;
 
   double started_;

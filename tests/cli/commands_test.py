@@ -184,7 +184,7 @@ class Commands(unittest.TestCase):
                               "--chaos", "").stdout)
         words = plan["command"][plan["command"].index("train"):]
         self.assertNotIn("--chaos=kill time=1", words)
-        self.assertIn("--data.path=x.h5", words)
+        self.assertIn(f"--data.path={pathlib.Path.cwd() / 'x.h5'}", words)
         self.assertIn("--config=/dev/null", words)
 
     def test_a_dry_run_tells_what_a_run_needs(self):

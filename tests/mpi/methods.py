@@ -138,6 +138,7 @@ class Methods(MpiTest):
                 summary = run.finish(INTERNAL)
                 self.assertEqual(summary["outcome"], "failed")
                 self.assertIn("died", summary["reason"])
+                run.wait_for("the status told it", lambda: run.status()["state"] == "failed")
 
     def test_what_needs_a_syncer_is_refused(self):
         for option in ("--resume", "--chaos=kill learner=1 step=3"):

@@ -12,7 +12,8 @@ from job import BAD_DATA, DONE, ENDLESS, PROGRAM, TRY_AGAIN, MpiTest
 class Replay(MpiTest):
 
     def begin(self, **options):
-        run = self.start(record="fragments", train__steps=ENDLESS, **options)
+        # All checkpoints are kept: each launch is followed from the one that it began with.
+        run = self.start(record="fragments", train__steps=ENDLESS, checkpoint__keep=1000, **options)
         run.wait_until_training()
         return run
 

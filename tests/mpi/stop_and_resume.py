@@ -102,6 +102,15 @@ class StopAndResume(MpiTest):
         starts = sum("settings" in entry for entry in run.events())
         self.assertEqual(starts, 2)
         self.assert_tokens_counted_once(run)
+        self.assert_left_alone_once_complete(run)
+
+    def assert_left_alone_once_complete(self, run):
+        contents = lambda: {path.name: path.read_bytes() for path in run.out.glob("*.json*")}
+        before = contents()
+        again = self.resume(run, launch=True)
+        self.assertEqual(again.wait(), DONE)
+        self.assertRegex(again.log(), r"already complete: \d+ tokens.*--train\.steps\n\Z")
+        self.assertEqual(contents(), before)
 
     def launcher(self, run):
         """The process id of `launch` once its mpirun has begun."""
