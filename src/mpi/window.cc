@@ -12,11 +12,13 @@ namespace archipelago::mpi {
 namespace {
 
 // Until the request is complete: MPI_Wait and MPI_Win_flush would take a core from training for as
-// long as a slow link needs. Small puts are over before a pause would be; after that a pause is a
-// small part of the time waited so far, and short beside what a socket's buffer holds.
-Outcome wait_idly(MPI_Request& request, const std::string& doing) {
+// long as a slow link needs. A put of so many bytes is over on a fast link before a pause would be;
+// after that a pause is a small part of the time waited so far, and short beside what a socket's
+// buffer holds.
+Outcome wait_idly(MPI_Request& request, std::size_t bytes, const std::string& doing) {
   using Clock = std::chrono::steady_clock;
-  constexpr Clock::duration kNoPause = std::chrono::microseconds(200);
+  constexpr std::size_t kFastLink = 1'000;  // bytes a microsecond
+  const Clock::duration no_pause = std::chrono::microseconds(200 + bytes / kFastLink);
   constexpr Clock::duration kLongest = std::chrono::microseconds(500);
   constexpr int kPart = 64;
   for (const auto start = Clock::now();;) {
@@ -24,7 +26,7 @@ Outcome wait_idly(MPI_Request& request, const std::string& doing) {
     const Outcome outcome = outcome_of(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing);
     if (done || outcome != Outcome::ok) return outcome;
     const auto waited = Clock::now() - start;
-    if (waited > kNoPause) std::this_thread::sleep_for(std::min(waited / kPart, kLongest));
+    if (waited > no_pause) std::this_thread::sleep_for(std::min(waited / kPart, kLongest));
   }
 }
 
@@ -56,7 +58,9 @@ Window& Window::operator=(Window&& other) noexcept {
 Outcome Window::put(std::initializer_list<Piece> pieces, int target, const std::string& doing) {
   constexpr std::size_t kLargestCount = std::numeric_limits<int>::max();
   std::vector<MPI_Request> requests;
+  std::size_t total = 0;
   for (auto [bytes, offset] : pieces) {
+    total += bytes.size();
     while (!bytes.empty()) {
       const std::size_t count = std::min(bytes.size(), kLargestCount);
       const Outcome outcome =
@@ -70,7 +74,7 @@ Outcome Window::put(std::initializer_list<Piece> pieces, int target, const std::
     }
   }
   for (MPI_Request& request : requests) {
-    const Outcome outcome = wait_idly(request, doing);
+    const Outcome outcome = wait_idly(request, total, doing);
     if (outcome != Outcome::ok) return outcome;
   }
   return outcome_of(MPI_Win_flush(target, window_), doing);
