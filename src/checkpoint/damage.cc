@@ -1,21 +1,11 @@
 #include "checkpoint/damage.h"
 
-#include <fstream>
-
 #include "checkpoint/seal.h"
 #include "hdf5/dataset.h"
 #include "hdf5/file.h"
 
 namespace archipelago::checkpoint {
 namespace {
-
-bool has_hdf5_signature(const std::filesystem::path& path) {
-  constexpr std::string_view kSignature("\x89HDF\r\n\x1a\n", 8);
-  std::string start(kSignature.size(), '\0');
-  std::ifstream(path, std::ios::binary)
-      .read(start.data(), static_cast<std::streamsize>(start.size()));
-  return start == kSignature;
-}
 
 std::vector<Damage> damaged_datasets(const std::filesystem::path& path) {
   std::vector<Damage> damage;
@@ -41,13 +31,13 @@ std::vector<Damage> find_damage(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path)) return {{"", "it is no regular file"}};
   const Seal seal = check_seal(path);
   if (seal == Seal::intact) return {};
-  if (!has_hdf5_signature(path)) return {{"", "it is no HDF5 file"}};
+  const hdf5::LibraryLock lock;
+  if (!hdf5::is_hdf5(path)) return {{"", "it is no HDF5 file"}};
   if (seal == Seal::missing) {
     return {{"",
              "it has no seal at its end: no archipelago checkpoint, cut off, or changed after it "
              "was written"}};
   }
-  const hdf5::LibraryLock lock;
   std::vector<Damage> damage = damaged_datasets(path);
   if (damage.empty()) {
     damage.push_back({"",

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <system_error>
@@ -58,24 +59,27 @@ sigset_t watched_signals() {
   ::_exit(127);
 }
 
-std::vector<pid_t> children() {
-  const std::string self = std::to_string(::getpid());
-  std::ifstream list("/proc/" + self + "/task/" + self + "/children");
-  std::vector<pid_t> all;
-  for (pid_t pid = 0; list >> pid;) all.push_back(pid);
-  return all;
-}
-
 // Whatever the child started and left behind is this process's child by now
 // (PR_SET_CHILD_SUBREAPER).
 void end_orphans() {
-  for (auto pids = children(); !pids.empty(); pids = children()) {
+  for (auto pids = children_of(::getpid()); !pids.empty(); pids = children_of(::getpid())) {
     for (const pid_t pid : pids) ::kill(pid, SIGKILL);
     if (::waitpid(-1, nullptr, 0) < 0 && errno != EINTR) return;
   }
 }
 
 }  // namespace
+
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> all;
+  std::error_code error;  // it, or a thread of it, has ended
+  const auto tasks = "/proc/" + std::to_string(pid) + "/task";
+  for (const auto& thread : std::filesystem::directory_iterator(tasks, error)) {
+    std::ifstream list(thread.path() / "children");
+    for (pid_t child = 0; list >> child;) all.push_back(child);
+  }
+  return all;
+}
 
 Job::Job(const std::vector<std::string>& command,
          const std::map<std::string, std::string>& environment) {

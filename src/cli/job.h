@@ -29,6 +29,10 @@ struct JobEnd {
   bool interrupted = false;  // by a second SIGINT
 };
 
+// The child processes of any thread of `pid`, those that nobody has waited for among them; fewer
+// where threads come and go meanwhile.
+std::vector<pid_t> children_of(pid_t pid);
+
 // A child process in a process group of its own, its standard error filtered through StderrFilter,
 // its standard input empty. Everything that it started and left behind is killed when it is over.
 // While a Job lives, SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD are blocked in this thread and

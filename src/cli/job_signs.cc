@@ -3,12 +3,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <fstream>
 #include <string>
 #include <system_error>
 
+#include "cli/job.h"
 #include "core/file.h"
 
 namespace archipelago::cli {
@@ -17,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kSilence{30};
+// A thread of mpirun that ends hands its children to another one, between two looks at them.
+constexpr int kPollsWithout = 5;
 
 bool is_running(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -61,17 +65,11 @@ bool SyncerWatch::is_dead() const {
          ::kill(syncer.value("pid", ::getpid()), 0) != 0 && errno == ESRCH;
 }
 
-RanksWatch::RanksWatch(pid_t mpirun) : mpirun_("/proc/" + std::to_string(mpirun)) {}
-
 bool RanksWatch::are_gone() {
-  bool lives = false;
-  std::error_code error;  // mpirun, or a thread of it, has ended
-  for (const auto& thread : fs::directory_iterator(mpirun_ / "task", error)) {
-    std::ifstream children(thread.path() / "children");
-    for (pid_t child = 0; children >> child;) lives = lives || is_running(child);
-  }
+  const bool lives = std::ranges::any_of(children_of(mpirun_), is_running);
   seen_ = seen_ || lives;
-  return seen_ && !lives && !error;
+  polls_without_ = lives ? 0 : polls_without_ + 1;
+  return seen_ && polls_without_ >= kPollsWithout;
 }
 
 }  // namespace archipelago::cli

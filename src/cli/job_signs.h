@@ -47,14 +47,16 @@ class SyncerWatch {
 // then wait for ever.
 class RanksWatch {
  public:
-  explicit RanksWatch(pid_t mpirun);
+  explicit RanksWatch(pid_t mpirun) : mpirun_(mpirun) {}
 
-  // False as long as none has been seen alive.
+  // To be asked again and again: true when none was seen several times. False as long as none has
+  // been seen alive.
   bool are_gone();
 
  private:
-  std::filesystem::path mpirun_;
+  pid_t mpirun_;
   bool seen_ = false;
+  int polls_without_ = 0;
 };
 
 }  // namespace archipelago::cli

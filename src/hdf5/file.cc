@@ -64,12 +64,14 @@ std::size_t image_capacity(std::size_t data_bytes, std::size_t datasets) {
   return data_bytes + data_bytes / 64 + datasets * kDatasetBytes + 2 * kGrowth;
 }
 
+bool is_hdf5(const std::filesystem::path& path) { return H5Fis_hdf5(path.c_str()) > 0; }
+
 File open_file(const std::filesystem::path& path) {
   // HDF5 would wait for ever at a pipe, and tell of a folder over several lines.
   if (::access(path.c_str(), R_OK) != 0) throw Failure(std::strerror(errno));
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) throw Failure("it is no regular file");
-  if (H5Fis_hdf5(path.c_str()) <= 0) throw Failure("it is no HDF5 file");
+  if (!is_hdf5(path)) throw Failure("it is no HDF5 file");
   const PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "create a file access list");
   check(H5Pset_file_locking(access.get(), false, true), "turn file locking off");
   return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "open"};

@@ -30,6 +30,9 @@ class ImageFile {
 // Room for a file with so many bytes of data in so many datasets.
 std::size_t image_capacity(std::size_t data_bytes, std::size_t datasets);
 
+// Whether it begins as HDF5 files do.
+bool is_hdf5(const std::filesystem::path& path);
+
 // Opens for reading, without a lock: this project's files are complete when they get their name and
 // never change after.
 File open_file(const std::filesystem::path& path);

@@ -5,7 +5,22 @@ namespace {
 
 using reference::Array;
 
-class ImagesTest : public KernelTest {};
+class ImagesTest : public KernelTest {
+ protected:
+  struct Embedded {
+    TestArray images, weight, bias, y, patches;
+  };
+
+  // Random images after the forward pass.
+  Embedded embed(const PatchShape& shape) {
+    Embedded e{random_array(shape.pixels()), random_array(shape.I() * shape.O),
+               random_array(shape.O), random_array(shape.outputs()),
+               random_array(shape.R() * shape.I())};
+    kernels_->patch_embedding_forward(e.y.data(), e.patches.data(), e.images.data(),
+                                      e.weight.data(), e.bias.data(), shape);
+    return e;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Backends, ImagesTest, testing::ValuesIn(backends()), backend_name);
 
 // Row by row over the patches, in each over the channels and their rows.
@@ -34,13 +49,7 @@ constexpr PatchShape kPatchShapes[] = {
 
 TEST_P(ImagesTest, PatchesAreEmbeddedRowByRow) {
   for (const PatchShape& shape : kPatchShapes) {
-    const auto images = random_array(shape.pixels());
-    const auto weight = random_array(shape.I() * shape.O);
-    const auto bias = random_array(shape.O);
-    const auto y = random_array(shape.outputs());
-    const auto patches = random_array(shape.R() * shape.I());
-    kernels_->patch_embedding_forward(y.data(), patches.data(), images.data(), weight.data(),
-                                      bias.data(), shape);
+    const auto [images, weight, bias, y, patches] = embed(shape);
     expect_near(y, embedded_patches(images.start, weight.start, bias.start, shape), tolerance(),
                 "y");
   }
@@ -48,13 +57,7 @@ TEST_P(ImagesTest, PatchesAreEmbeddedRowByRow) {
 
 TEST_P(ImagesTest, PatchEmbeddingsGradients) {
   for (const PatchShape& shape : kPatchShapes) {
-    const auto images = random_array(shape.pixels());
-    const auto weight = random_array(shape.I() * shape.O);
-    const auto bias = random_array(shape.O);
-    const auto y = random_array(shape.outputs());
-    const auto patches = random_array(shape.R() * shape.I());
-    kernels_->patch_embedding_forward(y.data(), patches.data(), images.data(), weight.data(),
-                                      bias.data(), shape);
+    const auto [images, weight, bias, y, patches] = embed(shape);
     const auto d_y = random_array(shape.outputs());
     const auto d_weight = random_array(shape.I() * shape.O);
     const auto d_bias = random_array(shape.O);

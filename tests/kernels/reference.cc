@@ -151,4 +151,14 @@ Array numeric_gradient(const std::function<double(const Array&)>& function, Arra
   return gradient;
 }
 
+LayerNormGradients layer_norm_gradients(const Array& x, const Array& weight, const Array& bias,
+                                        const Array& d_y) {
+  const auto loss = [&](const Array& in, const Array& w, const Array& b) {
+    return dot(layer_norm(in, w, b), d_y);
+  };
+  return {numeric_gradient([&](const Array& v) { return loss(v, weight, bias); }, x),
+          numeric_gradient([&](const Array& v) { return loss(x, v, bias); }, weight),
+          numeric_gradient([&](const Array& v) { return loss(x, weight, v); }, bias)};
+}
+
 }  // namespace archipelago::reference

@@ -31,4 +31,11 @@ double dot(const Array& a, const Array& b);
 // d function / d x by central differences.
 Array numeric_gradient(const std::function<double(const Array&)>& function, Array x);
 
+struct LayerNormGradients {
+  Array x, weight, bias;
+};
+// Of dot(layer_norm(x, weight, bias), d_y).
+LayerNormGradients layer_norm_gradients(const Array& x, const Array& weight, const Array& bias,
+                                        const Array& d_y);
+
 }  // namespace archipelago::reference
