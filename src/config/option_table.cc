@@ -6,6 +6,7 @@
 #include <boost/program_options.hpp>
 #include <cctype>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <sstream>
@@ -42,6 +43,21 @@ std::string section_of(const std::string& name) {
 const Option* find(std::span<const Option> options, const std::string& name) {
   const auto found = std::ranges::find(options, name, &Option::name);
   return found == options.end() ? nullptr : &*found;
+}
+
+// Levenshtein's distance, a row at a time.
+std::size_t edit_distance(std::string_view word, std::string_view other) {
+  std::vector<std::size_t> row(other.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < other.size(); ++j) {
+      const std::size_t replaced = diagonal + (word[i] == other[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
 }
 
 std::string nearest_hint(const std::string& word, std::span<const Option> options,
@@ -335,22 +351,18 @@ std::string help_text(std::span<const Option> options, ConfigFiles config_files)
 }
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
-  const auto distance_to = [word](const std::string& other) {
-    // Levenshtein's distance, a row at a time.
-    std::vector<std::size_t> row(other.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      std::size_t diagonal = row[0]++;
-      for (std::size_t j = 0; j < other.size(); ++j) {
-        const std::size_t replaced = diagonal + (word[i] == other[j] ? 0 : 1);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-      }
-    }
-    return row.back();
-  };
-  const auto best = std::ranges::min_element(candidates, {}, distance_to);
-  return best == candidates.end() ? std::string() : *best;
+  std::string best;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const std::string& candidate : candidates) {
+    const std::size_t common = std::min(word.size(), candidate.size());
+    const std::size_t longer = std::max(word.size(), candidate.size());
+    if (longer - common >= least) continue;  // each letter too many is a change
+    const std::size_t changes = edit_distance(word, candidate);
+    if (changes >= least) continue;
+    least = changes;
+    best = candidate;
+  }
+  return best;
 }
 
 }  // namespace archipelago::config

@@ -49,9 +49,9 @@ PeerState MpiLeaderEnd::put_fragment(const FragmentHeader& header,
   slot_header.checksum = header_checksum(slot_header);
   bytes_up_ += static_cast<std::int64_t>(sizeof slot_header + data.size());
 
+  const std::string doing = "putting a fragment to the syncer";
   const auto put = [&](std::initializer_list<mpi::Window::Piece> pieces) {
-    return pair_.window.put(pieces, MpiPair::kSyncer, "putting a fragment to the syncer") ==
-           mpi::Outcome::ok;
+    return pair_.window.put(pieces, MpiPair::kSyncer, doing) == mpi::Outcome::ok;
   };
   const Disturbance disturbance = std::exchange(disturbance_, {});
   bool sent = put({{data, layout_.data_offset(slot)},
@@ -61,9 +61,12 @@ PeerState MpiLeaderEnd::put_fragment(const FragmentHeader& header,
     sent = put({{std::span(&wrong, 1), layout_.data_offset(slot)}});
   }
   if (disturbance.inside) disturbance.inside();
-  // The flag goes last, after a flush: whoever sees it sees the data.
-  sent =
-      sent && put({{std::as_bytes(std::span(&slot_header.number, 1)), layout_.flag_offset(slot)}});
+  // The flag goes last, after a flush: whoever sees it sees the data. Nobody waits for its arrival,
+  // which the acknowledgment tells anyway.
+  flag_ = slot_header.number;
+  sent = sent &&
+         pair_.window.begin_put({std::as_bytes(std::span(&flag_, 1)), layout_.flag_offset(slot)},
+                                MpiPair::kSyncer, doing) == mpi::Outcome::ok;
   syncer_lost_ = !sent;
   return syncer_lost_ ? PeerState::lost : PeerState::alive;
 }

@@ -42,6 +42,7 @@ class MpiLeaderEnd : public LeaderEnd {
   DownMessage incoming_;
   std::uint64_t reports_ = 0;
   std::uint64_t fragments_ = 0;
+  std::uint64_t flag_ = 0;  // of the last fragment, on its way
   std::array<bool, MailboxLayout::kSlots> slot_free_{};
   Disturbance disturbance_;
   bool syncer_lost_ = false;

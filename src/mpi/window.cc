@@ -80,6 +80,13 @@ Outcome Window::put(std::initializer_list<Piece> pieces, int target, const std::
   return outcome_of(MPI_Win_flush(target, window_), doing);
 }
 
+Outcome Window::begin_put(Piece piece, int target, const std::string& doing) {
+  const auto count = static_cast<int>(piece.bytes.size());
+  return outcome_of(MPI_Put(piece.bytes.data(), count, MPI_BYTE, target,
+                            static_cast<MPI_Aint>(piece.offset), count, MPI_BYTE, window_),
+                    doing);
+}
+
 void Window::close() {
   if (window_ == MPI_WIN_NULL) return;
   check(MPI_Win_unlock_all(window_), "closing a window");

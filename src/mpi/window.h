@@ -34,6 +34,10 @@ class Window {
   // there. Only the writer calls it, never on a window whose target is known to be dead.
   Outcome put(std::initializer_list<Piece> pieces, int target, const std::string& doing);
 
+  // Begins to copy a small piece and returns without waiting for it: it has arrived when the next
+  // `put` to the same target or `close` returns, and its bytes stay as they are until then.
+  Outcome begin_put(Piece piece, int target, const std::string& doing);
+
   MPI_Win get() const { return window_; }
 
   // Collective over the communicator it was made on.

@@ -3,7 +3,8 @@
 import subprocess
 import unittest
 
-from job import BATCH_TOKENS, CONFIGURATION, DONE, ENDLESS, PROGRAM, TINY, TRY_AGAIN, USAGE, MpiTest
+from job import (BATCH_TOKENS, CONFIGURATION, DONE, ENDLESS, JOB_SECONDS, PROGRAM, TINY, TRY_AGAIN, USAGE,
+                 MpiTest)
 
 CONTEXT = TINY["model.context"]
 
@@ -12,7 +13,7 @@ class Scaling(MpiTest):
 
     def scale(self, run, learners):
         return subprocess.run([PROGRAM, "scale", str(run.out), "--learners", str(learners)],
-                              capture_output=True, text=True, timeout=100)
+                              capture_output=True, text=True, timeout=JOB_SECONDS)
 
     def assert_scaled(self, run, learners):
         said = self.scale(run, learners)
