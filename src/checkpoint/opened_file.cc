@@ -1,5 +1,6 @@
 #include "checkpoint/opened_file.h"
 
+#include <new>
 #include <system_error>
 
 #include "checkpoint/damage.h"
@@ -50,6 +51,8 @@ void with_opened(const std::filesystem::path& path, const std::function<void(hid
     refuse(path, failure.what());
   } catch (const std::system_error& error) {
     refuse(path, error.what());
+  } catch (const std::bad_alloc&) {
+    refuse(path, "there is no memory for as much as it says it holds");
   }
 }
 

@@ -17,6 +17,7 @@ constexpr FileKind kKind{"image file", "archipelago prepare images", "images", k
                          kImageFormatVersion};
 constexpr std::int64_t kMostClasses = 65536;
 constexpr std::int64_t kMostChannels = 1024;
+constexpr std::int64_t kLargestSide = 65536;
 
 [[noreturn]] void refuse(const std::string& why) { throw hdf5::Failure(why); }
 
@@ -34,7 +35,7 @@ ImageSplit read_split(hid_t file, const std::string& name, ImageFile& images) {
   const hdf5::Dataset dataset = hdf5::open_dataset(group.get(), "images");
   const std::vector<std::int64_t> shape = hdf5::shape_of(dataset);
   const bool fits = shape.size() == 4 && shape[1] >= 1 && shape[1] <= kMostChannels &&
-                    shape[2] >= 1 && shape[2] == shape[3] &&
+                    shape[2] >= 1 && shape[2] <= kLargestSide && shape[2] == shape[3] &&
                     (images.side == 0 || (shape[1] == images.channels && shape[2] == images.side));
   if (!fits) refuse("dataset " + name + "/images is not (count, channels, side, side)");
   images.channels = shape[1];

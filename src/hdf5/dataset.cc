@@ -1,8 +1,8 @@
 #include "hdf5/dataset.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
+#include <limits>
+#include <utility>
 
 namespace archipelago::hdf5 {
 namespace {
@@ -19,8 +19,22 @@ std::vector<hsize_t> extents_of(const Dataset& dataset, const std::string& doing
   return extents;
 }
 
+// The largest number where there are more.
 hsize_t count_of(const std::vector<hsize_t>& extents) {
-  return std::accumulate(extents.begin(), extents.end(), hsize_t{1}, std::multiplies<>());
+  if (std::ranges::find(extents, 0U) != extents.end()) return 0;
+  hsize_t count = 1;
+  for (const hsize_t extent : extents) {
+    if (__builtin_mul_overflow(count, extent, &count)) return std::numeric_limits<hsize_t>::max();
+  }
+  return count;
+}
+
+// At least what the dataset's elements take in its file.
+double bytes_in_file(const Dataset& dataset, const std::string& doing) {
+  const File file(H5Iget_file_id(dataset.get()), doing);
+  hsize_t file_bytes = 0;
+  check(H5Fget_filesize(file.get(), &file_bytes), doing);
+  return static_cast<double>(std::min(H5Dget_storage_size(dataset.get()), file_bytes));
 }
 
 // Whole rows, spread evenly so that little of the last chunk is padding.
@@ -97,15 +111,19 @@ Dataset open_dataset(hid_t parent, const std::string& name) {
 std::size_t element_count(const Dataset& dataset, const std::string& name) {
   const std::string doing = "read dataset " + name;
   const hsize_t count = count_of(extents_of(dataset, doing));
-  const double stored = static_cast<double>(H5Dget_storage_size(dataset.get()));
-  if (static_cast<double>(count) > stored * kLargestCompression) {
+  if (static_cast<double>(count) > bytes_in_file(dataset, doing) * kLargestCompression) {
     throw Failure("cannot " + doing + ": its elements are not in the file");
   }
   return count;
 }
 
 std::vector<std::int64_t> shape_of(const Dataset& dataset) {
-  const std::vector<hsize_t> extents = extents_of(dataset, "read a dataset's shape");
+  const std::string doing = "read a dataset's shape";
+  const std::vector<hsize_t> extents = extents_of(dataset, doing);
+  if (std::ranges::any_of(extents,
+                          [](hsize_t extent) { return !std::in_range<std::int64_t>(extent); })) {
+    throw Failure("cannot " + doing + ": it is larger than can be true");
+  }
   return {extents.begin(), extents.end()};
 }
 

@@ -236,6 +236,11 @@ TEST_F(ImageDatasetTest, ForeignAndDamagedFilesAreRefusedByName) {
   file.deviation = {0};
   EXPECT_NE(rewritten().find("deviation"), std::string::npos);
   file.deviation = {1};
+  const ImageFile sound = file;
+  file.train = file.validation = {};
+  file.side = std::int64_t{1} << 40;
+  EXPECT_NE(rewritten().find("(count, channels, side, side)"), std::string::npos);
+  file = sound;
   ASSERT_EQ(rewritten(), "accepted");
   std::string bytes = read_file(path_);
   const auto at = bytes.find(std::string("\x12\x13\x14\x15\x16", 5));  // pixels

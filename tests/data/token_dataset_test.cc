@@ -107,6 +107,11 @@ TEST_F(TokenDatasetTest, BadFilesAreRefused) {
   EXPECT_NE(refusal().find("validation holds id 300"), std::string::npos) << refusal();
 
   file_.validation[1] = 0;
+  const std::int64_t bytes = std::exchange(file_.validation_bytes, -1);
+  write_token_file(path_, file_);
+  EXPECT_NE(refusal().find("text_bytes of dataset validation"), std::string::npos) << refusal();
+
+  file_.validation_bytes = bytes;
   write_token_file(path_, file_);
   const std::string whole = read_file(path_);
   for (const std::size_t size : {whole.size() - 1, whole.size() / 2, std::size_t{100}}) {

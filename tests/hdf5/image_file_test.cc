@@ -107,5 +107,39 @@ TEST_F(ImageFileTest, ForeignFileIsRefused) {
   EXPECT_NE(message_of([&] { open_file(path_); }), "");
 }
 
+// An empty file whose dataset says to be of these extents.
+void write_without_elements(const std::filesystem::path& path,
+                            const std::vector<hsize_t>& extents) {
+  MappedFile output(path, image_capacity(0, 1));
+  ImageFile image(output);
+  const int rank = static_cast<int>(extents.size());
+  const std::vector<hsize_t> chunk(extents.size(), 1);
+  {
+    const Dataspace space(H5Screate_simple(rank, extents.data(), nullptr), "make a space");
+    const PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), "make a list");
+    check(H5Pset_chunk(creation.get(), rank, chunk.data()), "set chunks");
+    const Dataset dataset(H5Dcreate2(image.id(), "d", H5T_STD_I32LE, space.get(), H5P_DEFAULT,
+                                     creation.get(), H5P_DEFAULT),
+                          "make a dataset");
+  }
+  output.commit(std::move(image).finish(), Durability::unflushed);
+}
+
+TEST_F(ImageFileTest, ShapesThatCannotBeAreRefused) {
+  const auto refusal = [&](const std::vector<hsize_t>& extents) {
+    write_without_elements(path_, extents);
+    return message_of([&] {
+      const File file = open_file(path_);
+      read_vector<std::int32_t>(file.get(), "d");
+    });
+  };
+  const std::string missing = "cannot read dataset d: its elements are not in the file";
+  EXPECT_EQ(refusal({5}), missing);
+  // 2^64 + 2 and 2^64 elements.
+  EXPECT_EQ(refusal({3, 6148914691236517206}), missing);
+  EXPECT_EQ(refusal({hsize_t{1} << 32, hsize_t{1} << 32}), missing);
+  EXPECT_EQ(refusal({0, 7}), "");
+}
+
 }  // namespace
 }  // namespace archipelago::hdf5
