@@ -15,6 +15,7 @@
 #include "config/options.h"
 #include "core/error.h"
 #include "data/dataset.h"
+#include "runtime/chaos.h"
 #include "runtime/dry_run.h"
 #include "runtime/refusal.h"
 
@@ -47,6 +48,8 @@ config::RunConfig read_options(std::span<const std::string> arguments) {
 // `train --dry-run`: what the run would need. Data and folder may be missing.
 int run_dry(std::span<const std::string> arguments) {
   config::RunConfig config = config::parse_run_config(arguments);
+  runtime::require_targets(runtime::parse_chaos(config.chaos), config.sync.learners,
+                           config.sync.ranks_per_learner);
   std::unique_ptr<data::Dataset> dataset;
   if (!config.data.path.empty()) {
     dataset = data::open_dataset(config.data.path);

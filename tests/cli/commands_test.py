@@ -202,6 +202,8 @@ class Commands(unittest.TestCase):
                           result.stdout)
         self.assert_refused(USAGE, ["--model.vocabulary"], "train", "--dry-run")
         self.assert_refused(BAD_DATA, ["x.h5"], "train", "--dry-run", "--data.path", "x.h5")
+        self.assert_refused(CONFIGURATION, ["chaos"], "train", "--dry-run", "--model.vocabulary",
+                            "256", "--chaos", "kill learner=7 step=1")
 
     def run_folder(self):
         run_folder = self.folder / "a run"
