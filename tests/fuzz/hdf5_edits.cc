@@ -67,10 +67,15 @@ Dataspace some_space(Choices& choices) {
 // Whether a buffer for all elements in memory is small enough to fill, and its size in bytes.
 std::size_t fillable_bytes(const Dataspace& space, const Datatype& type) {
   constexpr std::size_t kMost = 4096;
-  const hssize_t points = H5Sget_simple_extent_npoints(space.get());
-  const std::size_t each = H5Tget_size(type.get());
-  if (points < 1 || points > static_cast<hssize_t>(kMost) || each == 0) return 0;
-  const std::size_t bytes = static_cast<std::size_t>(points) * each;
+  if (H5Sget_simple_extent_npoints(space.get()) < 1) return 0;
+  std::vector<hsize_t> extents(
+      static_cast<std::size_t>(std::max(0, H5Sget_simple_extent_ndims(space.get()))));
+  H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr);
+  std::size_t bytes = H5Tget_size(type.get());
+  for (const hsize_t extent : extents) {
+    if (extent > kMost) return 0;  // HDF5's own count of points may overflow
+    bytes *= extent;
+  }
   const H5T_class_t kind = H5Tget_class(type.get());
   const bool pointers = kind == H5T_VLEN || H5Tis_variable_str(type.get()) > 0;
   return bytes > kMost || pointers ? 0 : bytes;

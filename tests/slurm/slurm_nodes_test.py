@@ -92,6 +92,24 @@ class SeveralNodes(SlurmTest):
                 self.assertIn(b"SLURM_GPUS_ON_NODE=4",
                               pathlib.Path(f"/proc/{pid}/environ").read_bytes())
 
+    def test_the_first_node_is_lost(self):
+        self.submit("several-nodes.sbatch", "first", "--nodes=3",
+                    options={"checkpoint.global_rounds": 10, "sync.spares": 1})
+        self.wait_for_round(20)
+        nodes = self.nodes_of_job()
+        self.hosts.lose(nodes[0])
+        wait_for(lambda: self.status()["syncer"]["host"] == nodes[1], "the standby to take over")
+        before = self.wait_for_round(self.status()["round"] + 20)
+        newest = self.newest_checkpoint()
+        subprocess.run(["scontrol", "update", f"NodeName={nodes[0]}", "State=DOWN", "Reason=lost"],
+                       check=True)
+        self.wait_for_requeue()
+        first = wait_for(lambda: self.said(r"goes on from round (\d+)"), "the next start")
+        self.assertGreaterEqual(int(first[1]), newest)
+        status = self.wait_for_round(before["round"] + 20)
+        self.assertNotIn(nodes[0], hosts_of(status))
+        self.assertGreater(status["tokens"], before["tokens"])
+
 
 if __name__ == "__main__":
     skip_unless_usable()
