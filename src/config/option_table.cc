@@ -124,6 +124,10 @@ po::parsed_options parse_tokens(const po::options_description& description,
   } catch (const po::unknown_option& error) {
     const std::string name = error.get_option_name();
     throw Error(ExitCode::usage, "unknown option " + name + nearest_hint(name, options, as_option));
+  } catch (const po::error_with_option_name& error) {
+    // Boost's own message would never be done where the word holds one of its placeholders.
+    const std::string name = error.get_option_name();
+    throw Error(ExitCode::usage, "option " + (name.empty() ? "--" : name) + " needs a value");
   } catch (const po::error& error) {
     throw Error(ExitCode::usage, error.what());
   }
