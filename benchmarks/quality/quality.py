@@ -24,6 +24,7 @@ COMMON = {
     "sync.spares": 0,
     "sync.refill": "false",
     "sync.overlap": 6,
+    "sync.outer_momentum": 0.5,
     "checkpoint.learner_steps": 1000000,
     "checkpoint.global_rounds": 1000000,
 }
