@@ -4,12 +4,14 @@
     benchmarks/quality/quality.py build/release/archipelago inputs/data/kjv.h5 [inputs/data/fashion.h5]
 
 Three learners of one batch each against one model trained in step on the three batches together, for as many
-steps. Each method has its own inner learning rate: all of --rates are tried with the first seed, the best is
-run with the others. Everything else is the same. Prints a row for each model, method and rate: the final
-validation losses (nats a byte for text), for images their accuracies too.
+steps. Each method has its own inner learning rate, those with an outer step their own outer momentum: all of
+--rates and --momenta are tried with the first seed, the best is run with the others. Everything else is the
+same. Prints a row for each model, method and setting: the final validation losses (nats a byte for text), for
+images their accuracies too.
 """
 
 import argparse
+import itertools
 import json
 import pathlib
 import statistics
@@ -24,7 +26,6 @@ COMMON = {
     "sync.spares": 0,
     "sync.refill": "false",
     "sync.overlap": 6,
-    "sync.outer_momentum": 0.5,
     "checkpoint.learner_steps": 1000000,
     "checkpoint.global_rounds": 1000000,
 }
@@ -48,12 +49,36 @@ def run(program, options):
         return json.loads((out / "summary.json").read_text())
 
 
-def print_row(task, method, rate, runs):
+def print_row(task, method, setting, runs):
     losses = [summary["final_val_loss"] for summary in runs]
     accuracies = [summary.get("final_val_accuracy") for summary in runs]
+    rate, momentum = setting
     shown = ", ".join(f"{loss:.4f}" for loss in losses)
     accuracy = "" if accuracies[0] is None else f"{statistics.mean(accuracies):.2%}"
-    print(f"| {task} | {method} | {rate} | {shown} | {statistics.mean(losses):.4f} | {accuracy} |", flush=True)
+    print(f"| {task} | {method} | {rate} | {'' if momentum is None else momentum} | {shown}"
+          f" | {statistics.mean(losses):.4f} | {accuracy} |", flush=True)
+
+
+def compare(arguments, task, changed):
+    data = arguments.images if task == "vit" else arguments.text
+
+    def train(method, setting, seed):
+        rate, momentum = setting
+        outer = {} if momentum is None else {"sync.outer_momentum": momentum}
+        return run(arguments.program, {
+            **COMMON, **TASKS[task], **outer, **changed, "data.path": data, "method": method,
+            "train.steps": arguments.steps, "train.lr": rate, "train.seed": seed})
+
+    for method in arguments.methods:
+        momenta = [None] if method == "data-parallel" else arguments.momenta
+        first = {setting: train(method, setting, arguments.seeds[0])
+                 for setting in itertools.product(arguments.rates, momenta)}
+        best = min(first, key=lambda setting: first[setting]["final_val_loss"])
+        for setting, summary in first.items():
+            if setting != best:
+                print_row(task, method, setting, [summary])
+        others = [train(method, best, seed) for seed in arguments.seeds[1:]]
+        print_row(task, method, best, [first[best], *others])
 
 
 def main():
@@ -63,28 +88,20 @@ def main():
     parser.add_argument("images", nargs="?")
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--methods", nargs="+", default=METHODS)
-    parser.add_argument("--rates", nargs="+", type=float, default=[0.002, 0.004, 0.008])
+    parser.add_argument("--rates", nargs="+", type=float, default=[0.004, 0.008, 0.012])
+    parser.add_argument("--momenta", nargs="+", type=float, default=[0.5, 0.75, 0.9])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--set", nargs="*", default=[], metavar="OPTION=VALUE", help="other options of the runs")
     arguments = parser.parse_args()
+    if "vit" in arguments.tasks and not arguments.images:
+        parser.error("the image model needs a file of images (scripts/images)")
     changed = dict(word.split("=", 1) for word in arguments.set)
 
-    print("| model | method | rate | validation loss, a seed each | mean | accuracy |\n|---|---|---|---|---|---|")
+    print("| model | method | rate | outer momentum | validation loss, a seed each | mean | accuracy |")
+    print("|---|---|---|---|---|---|---|")
     for task in arguments.tasks:
-        data = arguments.images if task == "vit" else arguments.text
-        for method in arguments.methods:
-            def train(rate, seed):
-                return run(arguments.program, {
-                    **COMMON, **TASKS[task], **changed, "data.path": data, "method": method,
-                    "train.steps": arguments.steps, "train.lr": rate, "train.seed": seed})
-
-            first = {rate: train(rate, arguments.seeds[0]) for rate in arguments.rates}
-            best = min(first, key=lambda rate: first[rate]["final_val_loss"])
-            for rate, summary in first.items():
-                if rate != best:
-                    print_row(task, method, rate, [summary])
-            print_row(task, method, best, [first[best], *(train(best, seed) for seed in arguments.seeds[1:])])
+        compare(arguments, task, changed)
 
 
 if __name__ == "__main__":
