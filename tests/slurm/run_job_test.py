@@ -1,0 +1,37 @@
+"""scripts/slurm/run-job with a launcher that ends in some way, without Slurm."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+RUN_JOB = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "slurm" / "run-job"
+
+
+class RunJob(unittest.TestCase):
+
+    def run_job(self, launcher, **environment):
+        """run-job's exit code where `launch` is the script."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "program"
+            program.write_text("#!/bin/sh\n" + launcher)
+            program.chmod(0o755)
+            kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+            return subprocess.run([RUN_JOB, "--out", "run"], timeout=60, capture_output=True,
+                                  env={**kept, "PROGRAM": str(program), **environment}).returncode
+
+    def test_it_ends_as_its_launcher_does(self):
+        for code in (0, 64, 75):
+            self.assertEqual(self.run_job(f"exit {code}"), code)
+
+    def test_it_ends_when_its_launcher_is_killed(self):
+        self.assertEqual(self.run_job("kill -9 $$"), 128 + 9)
+
+    def test_a_signal_is_handed_on(self):
+        # The launcher has the signal sent to its parent, which hands it on.
+        self.assertEqual(self.run_job("trap 'exit 75' USR1; kill -USR1 $PPID; while :; do sleep 0.1; done"), 75)
+
+
+if __name__ == "__main__":
+    unittest.main()
