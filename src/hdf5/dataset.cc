@@ -29,7 +29,7 @@ hsize_t count_of(const std::vector<hsize_t>& extents) {
   return count;
 }
 
-// At least what the dataset's elements take in its file.
+// What the dataset's elements take in its file, at most.
 double bytes_in_file(const Dataset& dataset, const std::string& doing) {
   const File file(H5Iget_file_id(dataset.get()), doing);
   hsize_t file_bytes = 0;

@@ -1,21 +1,7 @@
+#include "attempt.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/inspect.h"
-#include "core/error.h"
 #include "memory_file.h"
-
-namespace archipelago {
-namespace {
-
-template <class Read>
-void attempt(Read read) {
-  try {
-    read();
-  } catch (const Error&) {
-  }
-}
-
-}  // namespace
-}  // namespace archipelago
 
 // The input with a seal that does not match, as of a file that was damaged: the readers look for
 // what is damaged. (With a matching seal they would trust the text attributes, and HDF5 1.10 itself

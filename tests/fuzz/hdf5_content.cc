@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "attempt.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/inspect.h"
 #include "checkpoint/seal.h"
-#include "core/error.h"
 #include "core/file.h"
 #include "data/image_file.h"
 #include "data/token_file.h"
@@ -95,14 +95,6 @@ struct Originals {
   }
   std::vector<std::string> bytes;
 };
-
-template <class Read>
-void attempt(Read read) {
-  try {
-    read();
-  } catch (const Error&) {
-  }
-}
 
 void read_checkpoint(std::string bytes) {
   bytes += checkpoint::seal_of(std::as_bytes(std::span(bytes)));

@@ -31,6 +31,11 @@ class SeveralNodes(SlurmTest):
                                check=True, capture_output=True, text=True)
         return shown.stdout.split()
 
+    def mark_down(self, node):
+        """As slurmctld does when a node has been silent for SlurmdTimeout."""
+        subprocess.run(["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=lost"],
+                       check=True)
+
     def said(self, pattern):
         return re.search(pattern, self.log_path.read_text())
 
@@ -53,9 +58,7 @@ class SeveralNodes(SlurmTest):
         # What is left of the run trains on until Slurm knows: it ends the step, and mpirun with it.
         self.hosts.lose(nodes[2])
         self.wait_for_round(self.status()["round"] + 20)
-        # As slurmctld does when a node has been silent for SlurmdTimeout.
-        subprocess.run(["scontrol", "update", f"NodeName={nodes[2]}", "State=DOWN", "Reason=lost"],
-                       check=True)
+        self.mark_down(nodes[2])
         wait_for(lambda: self.said("starting it again from its newest checkpoint"), "the restart")
         newest = self.newest_checkpoint()
         first = wait_for(lambda: self.said(r"goes on from round (\d+)"), "the next start")
@@ -101,8 +104,7 @@ class SeveralNodes(SlurmTest):
         wait_for(lambda: self.status()["syncer"]["host"] == nodes[1], "the standby to take over")
         before = self.wait_for_round(self.status()["round"] + 20)
         newest = self.newest_checkpoint()
-        subprocess.run(["scontrol", "update", f"NodeName={nodes[0]}", "State=DOWN", "Reason=lost"],
-                       check=True)
+        self.mark_down(nodes[0])
         self.wait_for_requeue()
         first = wait_for(lambda: self.said(r"goes on from round (\d+)"), "the next start")
         self.assertGreaterEqual(int(first[1]), newest)
