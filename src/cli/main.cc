@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <new>
 #include <system_error>
 
 #include "cli/commands.h"
@@ -82,6 +83,8 @@ int main(int count, char** values) {
   } catch (const std::system_error& error) {
     // The operating system refused: a folder, a disk, a limit; not a bug.
     return cli::report(ExitCode::configuration, error.what());
+  } catch (const std::bad_alloc&) {
+    return cli::report(ExitCode::configuration, "this machine has too little memory for that");
   } catch (const std::exception& error) {
     return cli::report(ExitCode::internal, std::string("internal error: ") + error.what());
   }

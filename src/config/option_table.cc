@@ -24,6 +24,7 @@ namespace po = boost::program_options;
 
 constexpr std::string_view kVariablePrefix = "ARCHIPELAGO_";
 constexpr unsigned kHelpWidth = 100;
+constexpr std::size_t kLargestIniFile = 16 << 20;
 
 std::string variable_name(const std::string& option_name) {
   std::string name(kVariablePrefix);
@@ -290,28 +291,27 @@ void clear_environment() {
   for (const std::string& name : names) ::unsetenv(name.c_str());
 }
 
-void read_ini_file(std::span<const Option> options, const std::filesystem::path& file) {
-  std::string content;
+IniFile load_ini_file(const std::filesystem::path& path) {
+  IniFile file{path, {}};
   try {
-    content = read_file(file);
+    file.text = read_file(path, kLargestIniFile);
   } catch (const std::system_error& error) {
     throw Error(ExitCode::configuration, error.what());
   }
   // Some editors begin a UTF-8 file with a byte order mark.
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (content.starts_with(kByteOrderMark)) content.erase(0, kByteOrderMark.size());
-  IniReader reader(options, file);
-  std::istringstream lines(content);
+  if (file.text.starts_with(kByteOrderMark)) file.text.erase(0, kByteOrderMark.size());
+  return file;
+}
+
+void read_ini_file(std::span<const Option> options, const IniFile& file) {
+  IniReader reader(options, file.path);
+  std::istringstream lines(file.text);
   for (std::string line; std::getline(lines, line);) reader.read(line);
 }
 
-std::vector<std::string> read_all(std::span<const Option> options,
-                                  std::span<const std::string> arguments) {
-  const Tokens tokens = read_tokens(options, arguments, ConfigFiles::allowed);
-  for (const auto& file : tokens.rest.config_files) read_ini_file(options, file);
-  read_environment(options);
-  apply(tokens);
-  return tokens.rest.positional;
+void read_ini_file(std::span<const Option> options, const std::filesystem::path& path) {
+  read_ini_file(options, load_ini_file(path));
 }
 
 std::string write_ini(std::span<const Option> options) {

@@ -78,14 +78,18 @@ void read_environment(std::span<const Option> options);
 // other ways.
 void clear_environment();
 
+struct IniFile {
+  std::filesystem::path path;
+  std::string text;
+};
+
+// The whole file, read once: it may be a pipe. Throws Error(configuration).
+IniFile load_ini_file(const std::filesystem::path& path);
+
 // Sets `options` from an INI file. Throws Error(configuration) naming the file, the line, and the
 // nearest right key if one is unknown.
-void read_ini_file(std::span<const Option> options, const std::filesystem::path& file);
-
-// Layers all sources: the options' present values < INI files in order < environment < command
-// line. Returns the positional arguments.
-std::vector<std::string> read_all(std::span<const Option> options,
-                                  std::span<const std::string> arguments);
+void read_ini_file(std::span<const Option> options, const IniFile& file);
+void read_ini_file(std::span<const Option> options, const std::filesystem::path& path);
 
 // INI text with every option and its value; read_ini_file reads it back to the same values.
 std::string write_ini(std::span<const Option> options);

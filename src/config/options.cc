@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <set>
@@ -190,10 +189,10 @@ void add_named(std::set<int>& learners, std::string_view text, std::string_view 
   if (error == std::errc{} && ends && canonical && learner >= 0) learners.insert(learner);
 }
 
-void add_named_in_file(std::set<int>& learners, const std::filesystem::path& file) {
-  std::ifstream lines(file);  // read_ini_file says what is wrong with it
+void add_named_in_file(std::set<int>& learners, const IniFile& file) {
+  std::istringstream lines(file.text);
   for (std::string line; std::getline(lines, line);) {
-    const auto first = line.find_first_not_of(" \t\xEF\xBB\xBF");  // or a byte order mark
+    const auto first = line.find_first_not_of(" \t");
     if (first != std::string::npos) {
       add_named(learners, std::string_view(line).substr(first), "[learner.", ']');
     }
@@ -314,21 +313,19 @@ std::vector<std::string> problems_of(const RunConfig& c) {
   return problems;
 }
 
-// Adds the run's own config.ini where --resume comes without any --config.
-std::vector<std::string> with_own_config_file(std::span<const std::string> arguments,
-                                              std::vector<std::filesystem::path>& files) {
-  std::vector<std::string> all(arguments.begin(), arguments.end());
+// The INI files that the arguments name; where --resume comes without any, the run's own.
+std::vector<IniFile> load_ini_files(std::span<const std::string> arguments) {
   RunConfig config;
   const auto options = readable_options(config, named_learners(arguments));
   read_environment(options);
-  files = read_command_line(options, arguments, ConfigFiles::allowed).config_files;
-  if (!config.resume || config.out.empty() || !files.empty()) return all;
-  const auto own_file = std::filesystem::path(config.out) / "config.ini";
-  if (std::filesystem::exists(own_file)) {
-    all.insert(all.end(), {"--config", own_file.string()});
-    files.push_back(own_file);
+  auto paths = read_command_line(options, arguments, ConfigFiles::allowed).config_files;
+  if (config.resume && !config.out.empty() && paths.empty()) {
+    const auto own_file = std::filesystem::path(config.out) / "config.ini";
+    if (std::filesystem::exists(own_file)) paths.push_back(own_file);
   }
-  return all;
+  std::vector<IniFile> files;
+  for (const auto& path : paths) files.push_back(load_ini_file(path));
+  return files;
 }
 
 }  // namespace
@@ -389,11 +386,13 @@ RunConfig parse_run_config(std::span<const std::string> arguments) {
 
 RunConfig parse_run_config(std::span<const std::string> arguments, const RunConfig& defaults) {
   RunConfig config = defaults;
-  std::vector<std::filesystem::path> files;
-  const auto all = with_own_config_file(arguments, files);
+  const std::vector<IniFile> files = load_ini_files(arguments);
   std::set<int> learners = named_learners(arguments);
-  for (const auto& file : files) add_named_in_file(learners, file);
-  const auto positional = read_all(readable_options(config, learners), all);
+  for (const IniFile& file : files) add_named_in_file(learners, file);
+  const auto options = readable_options(config, learners);
+  for (const IniFile& file : files) read_ini_file(options, file);
+  read_environment(options);
+  const auto positional = read_command_line(options, arguments, ConfigFiles::allowed).positional;
   if (!positional.empty()) {
     throw Error(ExitCode::usage, "unexpected argument '" + positional.front() + "'");
   }

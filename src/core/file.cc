@@ -210,7 +210,12 @@ void remove_stale_temporaries(const std::filesystem::path& folder) {
   }
 }
 
-std::string read_file(const std::filesystem::path& path) {
+std::size_t machine_memory() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::string read_file(const std::filesystem::path& path, std::size_t at_most) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) fail("cannot open", path);
   std::string text;
@@ -220,6 +225,10 @@ std::string read_file(const std::filesystem::path& path) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("cannot read", path);
     if (n == 0) return text;
+    if (text.size() + static_cast<std::size_t>(n) > at_most) {
+      errno = EFBIG;
+      fail("cannot read", path);
+    }
     text.append(chunk, static_cast<std::size_t>(n));
   }
 }

@@ -83,8 +83,13 @@ void pretend_full_disk(double seconds);
 // dead (killed while writing), once they are a minute old. What can't be removed stays.
 void remove_stale_temporaries(const std::filesystem::path& folder);
 
-// The whole file. Throws std::system_error naming the path.
-std::string read_file(const std::filesystem::path& path);
+// The memory of this machine in bytes.
+std::size_t machine_memory();
+
+// The whole file, if it ends within `at_most` bytes (a device may never end). Throws
+// std::system_error naming the path.
+std::string read_file(const std::filesystem::path& path,
+                      std::size_t at_most = machine_memory() / 4);
 
 // A line-oriented file that only grows (metrics, event tape). Each append is one write(2) of whole
 // lines, so a crash leaves at most one cut line at the end.

@@ -1,5 +1,6 @@
 #include "data/data_file.h"
 
+#include <new>
 #include <string>
 
 #include "core/checksum.h"
@@ -31,6 +32,12 @@ void require_digest(hid_t file, const FileKind& kind, std::uint64_t digest) {
   }
 }
 
+[[noreturn]] void cannot_use(const std::filesystem::path& path, const FileKind& kind,
+                             const std::string& why) {
+  throw Error(ExitCode::bad_data, std::string("cannot use ") + kind.name + " " + path.string() +
+                                      ": " + why + "; make one with `" + kind.command + "`");
+}
+
 }  // namespace
 
 void write_data_file(const std::filesystem::path& path, const FileKind& kind,
@@ -56,9 +63,9 @@ void read_data_file(const std::filesystem::path& path, const FileKind& kind,
     require_kind(file.get(), kind);
     require_digest(file.get(), kind, read(file.get()));
   } catch (const hdf5::Failure& failure) {
-    throw Error(ExitCode::bad_data, std::string("cannot use ") + kind.name + " " + path.string() +
-                                        ": " + failure.what() + "; make one with `" + kind.command +
-                                        "`");
+    cannot_use(path, kind, failure.what());
+  } catch (const std::bad_alloc&) {
+    cannot_use(path, kind, "there is no memory for as much as it says it holds");
   }
 }
 

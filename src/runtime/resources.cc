@@ -1,7 +1,6 @@
 #include "runtime/resources.h"
 
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +11,7 @@
 
 #include "config/options.h"
 #include "core/error.h"
+#include "core/file.h"
 #include "runtime/learner_memory.h"
 
 namespace archipelago::runtime {
@@ -33,9 +33,8 @@ double learner_bytes(const Setup& setup, const Layout& layout) {
 }
 
 double memory_of_host() {
-  const double built_in =
-      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
-  return std::min(built_in, memory_of_group("/proc/self/cgroup", "/sys/fs/cgroup"));
+  return std::min(static_cast<double>(machine_memory()),
+                  memory_of_group("/proc/self/cgroup", "/sys/fs/cgroup"));
 }
 
 // The number in a control group's file; infinite where it says "max" or there is none.

@@ -258,6 +258,19 @@ TEST_F(OptionsTest, FilesOfOtherSystems) {
   EXPECT_EQ(for_learner(parse_run_config(Arguments{"--config", own}), 1).train.batch, 4);
 }
 
+TEST_F(OptionsTest, AFileMayBeAPipe) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const std::string text = "[sync]\nlearners = 5\n[learner.1]\ntrain.batch = 4\n";
+  ASSERT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  ::close(ends[1]);
+  const RunConfig config =
+      parse_run_config(Arguments{"--config", "/proc/self/fd/" + std::to_string(ends[0])});
+  ::close(ends[0]);
+  EXPECT_EQ(config.sync.learners, 5);
+  EXPECT_EQ(for_learner(config, 1).train.batch, 4);
+}
+
 TEST_F(OptionsTest, BadCommandLines) {
   const std::vector<BadLine> cases = {
       {{"--sync.quorom", "2"},
@@ -300,6 +313,7 @@ TEST_F(OptionsTest, BadCommandLines) {
        "option --sync.refill maybe: must be true or false"},
       {{"--chaos", "a#b"}, ExitCode::usage, "option --chaos a#b: must be one line without '#'"},
       {{"stray"}, ExitCode::usage, "unexpected argument 'stray'"},
+      {{"--config", "/dev/zero"}, ExitCode::configuration, "cannot read /dev/zero: File too large"},
       {{"--config", "/nonexistent/x.ini"},
        ExitCode::configuration,
        "cannot open /nonexistent/x.ini: No such file or directory"},

@@ -56,6 +56,14 @@ TEST_F(FileTest, ErrorsNameThePath) {
   }
 }
 
+TEST_F(FileTest, WhatIsLongerThanTheLimitIsNotRead) {
+  const auto path = folder_ / "a";
+  write_file(path, std::string(1000, 'x'), Durability::unflushed);
+  EXPECT_EQ(read_file(path, 1000).size(), 1000u);
+  EXPECT_THROW(read_file(path, 999), std::system_error);
+  EXPECT_THROW(read_file("/dev/zero", 1 << 20), std::system_error);
+}
+
 TEST_F(FileTest, AppendClosesALineThatWasCutOff) {
   const auto path = folder_ / "a";
   AppendFile(path).append("one\n");

@@ -121,6 +121,29 @@ TEST_F(TokenDatasetTest, BadFilesAreRefused) {
   }
 }
 
+#ifndef __SANITIZE_ADDRESS__  // which ends the process where memory ends
+// Room for a terabyte in the file is no room in memory.
+TEST_F(TokenDatasetTest, MoreThanMemoryHoldsIsRefused) {
+  {
+    const hdf5::LibraryLock lock;
+    const hid_t file = H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hdf5::write_fixed_text(file, "format", kTokenFormat);
+    hdf5::write_fixed_text(file, "format_version", kTokenFormatVersion);
+    hdf5::write_number<std::int64_t>(file, "vocabulary", 300);
+    const hsize_t size = std::uint64_t{1} << 39;
+    const hid_t space = H5Screate_simple(1, &size, nullptr);
+    const hid_t early = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_alloc_time(early, H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(early, H5D_FILL_TIME_NEVER);
+    H5Dclose(H5Dcreate2(file, "train", H5T_STD_U16LE, space, H5P_DEFAULT, early, H5P_DEFAULT));
+    H5Pclose(early);
+    H5Sclose(space);
+    H5Fclose(file);
+  }
+  EXPECT_NE(refusal().find("no memory"), std::string::npos) << refusal();
+}
+#endif
+
 // Whatever bit is damaged, the file is refused at once or its tokens are the right ones (the bit
 // was in unused space).
 TEST_F(TokenDatasetTest, NoFlippedBitGoesUnseen) {
