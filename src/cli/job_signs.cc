@@ -32,23 +32,26 @@ bool is_running(pid_t pid) {
 
 }  // namespace
 
-Summary::Summary(const fs::path& folder) : path_(folder / "summary.json"), before_(identity()) {}
+FileIdentity identity_of(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return std::pair{status.st_ino,
+                   status.st_mtim.tv_sec * std::int64_t{1'000'000'000} + status.st_mtim.tv_nsec};
+}
 
-bool Summary::is_new() const { return identity() && identity() != before_; }
+Summary::Summary(const fs::path& folder)
+    : path_(folder / "summary.json"), before_(identity_of(path_)) {}
+
+bool Summary::is_new() const {
+  const auto now = identity_of(path_);
+  return now && now != before_;
+}
 
 std::optional<nlohmann::json> Summary::read() const {
   if (!is_new()) return std::nullopt;
   auto summary = nlohmann::json::parse(read_file(path_), nullptr, false);
   if (!summary.is_object() || !summary.contains("exit_code")) return std::nullopt;
   return summary;
-}
-
-// The file is always replaced, never written in place.
-Summary::Identity Summary::identity() const {
-  struct stat status {};
-  if (::stat(path_.c_str(), &status) != 0) return std::nullopt;
-  return std::pair{status.st_ino,
-                   status.st_mtim.tv_sec * std::int64_t{1'000'000'000} + status.st_mtim.tv_nsec};
 }
 
 bool SyncerWatch::is_dead() const {

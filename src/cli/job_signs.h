@@ -13,6 +13,11 @@ namespace archipelago::cli {
 
 // The signs by which `launch` knows that a job is over though mpirun may not.
 
+// Which file a name stands for now, and as of when: another one once the file has been replaced or
+// changed. Nothing where there is none.
+using FileIdentity = std::optional<std::pair<ino_t, std::int64_t>>;
+FileIdentity identity_of(const std::filesystem::path& path);
+
 // The run's summary.json, told apart from one that an earlier start left.
 class Summary {
  public:
@@ -22,12 +27,8 @@ class Summary {
   std::optional<nlohmann::json> read() const;
 
  private:
-  using Identity = std::optional<std::pair<ino_t, std::int64_t>>;
-
-  Identity identity() const;
-
   std::filesystem::path path_;
-  Identity before_;
+  FileIdentity before_;
 };
 
 // Whether this start's syncer is known to be dead, with none that took over: mpirun may then wait

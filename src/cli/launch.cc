@@ -28,6 +28,7 @@ struct LaunchOptions {
   int syncers = 0;
   std::string hosts;
   int restarts = 3;
+  int start_seconds = 120;
   bool print = false;
   bool json = false;
 };
@@ -42,6 +43,8 @@ std::vector<config::Option> options_of(LaunchOptions& o) {
       config::integer(
           "restarts", o.restarts, 0, 1'000'000,
           "start a run that failed as a whole again, so often without a new checkpoint"),
+      config::integer("start-seconds", o.start_seconds, 1, 1'000'000,
+                      "how long a rank may give no sign of life while the job starts"),
       config::flag("print", o.print, "print the command instead of running it"),
       config::flag("json", o.json, "with --print: as one JSON object"),
   };
@@ -127,7 +130,7 @@ int run_launch(std::span<const std::string> arguments) {
     return 0;
   }
   require_known(split_words(options.hosts, ','));
-  return run_with_restarts(config, hosts, options.restarts);
+  return run_with_restarts(config, hosts, options.restarts, options.start_seconds);
 }
 
 }  // namespace archipelago::cli

@@ -38,6 +38,21 @@ int world_size(const config::RunConfig& config) {
   return config::syncers_of(config) + config::islands_of(config) * config.sync.ranks_per_learner;
 }
 
+std::string part_of_rank(const config::RunConfig& config, int rank) {
+  const int syncers = config::syncers_of(config);
+  if (rank == 0 && syncers > 0) return "the syncer";
+  if (rank < syncers) {
+    return (config.sync.syncers > 1 ? "syncer " : "standby ") + std::to_string(rank);
+  }
+  const int ranks = config.sync.ranks_per_learner;
+  const int island = (rank - syncers) / ranks;
+  const int in_island = (rank - syncers) % ranks;
+  const int learners = config.sync.learners;
+  std::string name = island < learners ? "learner " + std::to_string(island)
+                                       : "spare " + std::to_string(island - learners);
+  return in_island == 0 ? name : "rank " + std::to_string(in_island) + " of " + name;
+}
+
 std::vector<std::string> place_ranks(const config::RunConfig& config,
                                      std::span<const std::string> hosts) {
   std::vector<int> load(hosts.size(), 0);

@@ -23,6 +23,9 @@ struct LaunchPlan {
 // those of the learners alone where the method has no syncer.
 int world_size(const config::RunConfig& config);
 
+// What a rank plays at the start, in words: "the syncer", "learner 1", "rank 2 of spare 0".
+std::string part_of_rank(const config::RunConfig& config, int rank);
+
 // Places ranks on hosts: the syncer on the first, each standby on the next, then islands whole,
 // each on the host that has the fewest ranks so far (ties: the earlier host).
 std::vector<std::string> place_ranks(const config::RunConfig& config,

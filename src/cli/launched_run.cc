@@ -20,11 +20,13 @@
 #include "checkpoint/names.h"
 #include "cli/job.h"
 #include "cli/job_signs.h"
+#include "cli/start_watch.h"
 #include "config/options.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "runtime/refusal.h"
+#include "runtime/roll_call.h"
 #include "runtime/run_folder.h"
 
 namespace archipelago::cli {
@@ -77,6 +79,7 @@ struct RunEnd {
   int code = 0;
   bool wanted = false;                         // somebody asked it to end
   bool refused = false;                        // the ranks did not begin: nothing has changed
+  bool mpirun_failed = false;                  // before any rank had begun
   std::optional<nlohmann::json> summary = {};  // nothing where it did not get so far
 };
 
@@ -117,12 +120,16 @@ bool has_checkpoint_since(fs::file_time_type time, const fs::path& folder) {
                              });
 }
 
+// Whether a rank may have ended with it, and mpirun by its example.
+bool is_ours(int mpirun_code) {
+  const auto codes = {ExitCode::usage, ExitCode::bad_data, ExitCode::internal, ExitCode::try_again,
+                      ExitCode::configuration};
+  return std::ranges::count(codes, static_cast<ExitCode>(mpirun_code)) > 0;
+}
+
 // Where the run did not get as far as its summary.
 int code_without_summary(int mpirun_code, const fs::path& folder) {
-  for (const ExitCode code : {ExitCode::usage, ExitCode::bad_data, ExitCode::internal,
-                              ExitCode::try_again, ExitCode::configuration}) {
-    if (mpirun_code == static_cast<int>(code)) return mpirun_code;
-  }
+  if (is_ours(mpirun_code)) return mpirun_code;
   const ExitCode code = has_checkpoint_since(fs::file_time_type::min(), folder)
                             ? ExitCode::try_again
                             : ExitCode::internal;
@@ -200,26 +207,46 @@ class StopRequest {
   bool written_ = false;
 };
 
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<std::string> parts(const config::RunConfig& config, const LaunchPlan& plan) {
+  std::vector<std::string> all;
+  for (int rank = 0; rank < plan.world; ++rank) {
+    all.push_back(part_of_rank(config, rank));
+    if (!plan.rank_hosts.empty()) {
+      all.back() += " on " + plan.rank_hosts[static_cast<std::size_t>(rank)];
+    }
+  }
+  return all;
+}
+
 RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>& hosts,
-                const Scratch& scratch) {
+                const Scratch& scratch, double start_seconds) {
   const fs::path folder = config.out;
   const LaunchPlan plan = plan_of(config, hosts);
   if (!plan.rank_hosts.empty()) write_host_file(plan, scratch.host_file());
   const Summary summary(folder);
   StopRequest stop(folder);
   runtime::forget_refusal(scratch.path());
+  fs::remove_all(runtime::roll_in_run(folder));  // of a launcher that was killed
+  StartWatch start(
+      hosts.empty() ? runtime::roll_in_scratch(scratch.path()) : runtime::roll_in_run(folder),
+      parts(config, plan), runtime::RunFolder(folder).status(), start_seconds);
   Job job(plan.command, plan.environment);
   const SyncerWatch syncer(folder);
   RanksWatch ranks(job.pid());
   const JobEnd end = job.wait({[&] {
                                  stop.deliver();
-                                 return summary.is_new() || syncer.is_dead() ||
-                                        runtime::refusal_in(scratch.path()) ||
+                                 start.look(now());
+                                 return summary.is_new() || !start.missing().empty() ||
+                                        syncer.is_dead() || runtime::refusal_in(scratch.path()) ||
                                         (plan.rank_hosts.empty() && ranks.are_gone());
                                },
                                [&](int) { stop.make(); }});
   std::error_code error;  // mpirun removes its folder itself unless it was killed
-  fs::remove_all(fs::temp_directory_path() / ("ompi." + std::to_string(job.pid())), error);
+  fs::remove_all(fs::temp_directory_path(error) / ("ompi." + std::to_string(job.pid())), error);
   if (const auto said = summary.read()) {
     return {.code = said->at("exit_code").get<int>(),
             .wanted = stop.made() || said->value("outcome", "") == "stopped",
@@ -228,6 +255,15 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   if (end.interrupted) return {.code = static_cast<int>(ExitCode::try_again), .wanted = true};
   if (const auto code = runtime::refusal_in(scratch.path())) {
     return {.code = *code, .wanted = stop.made(), .refused = true};
+  }
+  if (!start.missing().empty()) {
+    log_error("the start waits in vain: " + start.missing());
+    return {.code = static_cast<int>(ExitCode::try_again), .wanted = stop.made()};
+  }
+  if (end.code != 0 && !is_ours(end.code) && !start.anybody_came()) {
+    log_error("mpirun failed (" + std::to_string(end.code) + ") before any rank began");
+    return {
+        .code = static_cast<int>(ExitCode::internal), .wanted = stop.made(), .mpirun_failed = true};
   }
   return {.code = code_without_summary(end.code, folder), .wanted = stop.made()};
 }
@@ -287,7 +323,8 @@ LaunchPlan plan_of(const config::RunConfig& config, const std::vector<std::strin
   return make_plan(config, hosts, fs::read_symlink("/proc/self/exe"), scratch, scratch / "hosts");
 }
 
-int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, int restarts) {
+int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, int restarts,
+                      double start_seconds) {
   // The job's command line holds every option; what a rank's environment says must not add to it.
   config::clear_environment();
   // A signal to this launcher must not stop the run of another one.
@@ -306,14 +343,18 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, 
   RunEnd end;
   while (true) {
     const auto started = fs::file_time_type::clock::now();
-    end = run_once(config, hosts, scratch);
-    if (end.wanted || end.code != static_cast<int>(ExitCode::try_again)) break;
+    end = run_once(config, hosts, scratch, start_seconds);
+    const bool may_go_on = end.mpirun_failed || end.code == static_cast<int>(ExitCode::try_again);
+    if (end.wanted || !may_go_on) break;
     failures = has_checkpoint_since(started, config.out) ? 1 : failures + 1;
     if (failures > restarts) break;
     if (all_hosts.size() > 1) hosts = answering(all_hosts, asked);
     if (asked || (all_hosts.size() > 1 && hosts.empty())) break;
-    log_warning("the run failed as a whole; starting it again from its newest checkpoint");
-    config.resume = true;
+    // Before that, what is in the folder may be another run, which only its owner may go on with.
+    config.resume = config.resume || has_written_status(config.out, first_start);
+    log_warning(has_written_status(config.out, started)
+                    ? "the run failed as a whole; starting it again from its newest checkpoint"
+                    : "the start failed; trying again");
   }
   // Ranks that were killed on other hosts have left their files there.
   if (hosts.size() > 1) run_on_each(hosts, {"rm", "-rf", Scratch::name().string()}, asked);

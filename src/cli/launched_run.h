@@ -17,8 +17,11 @@ LaunchPlan plan_of(const config::RunConfig& config, const std::vector<std::strin
 
 // Runs the job and returns the exit code that the run's summary.json holds; where the run left
 // none, mpirun's own if it is one of ours, else 75 if there is a checkpoint to go on from, 70 if
-// not. A run that ends with 75 without having been asked to stop is started again with --resume on
-// those of the hosts that still answer, at most `restarts` times in a row without a new checkpoint.
-int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, int restarts);
+// not. A run that ends with 75 without having been asked to stop, as one does whose start waits for
+// a rank that gives no sign of life for `start_seconds`, is started again with --resume on those of
+// the hosts that still answer, at most `restarts` times in a row without a new checkpoint; so is
+// one whose mpirun failed before any rank had begun.
+int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, int restarts,
+                      double start_seconds);
 
 }  // namespace archipelago::cli

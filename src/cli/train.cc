@@ -18,6 +18,7 @@
 #include "runtime/chaos.h"
 #include "runtime/dry_run.h"
 #include "runtime/refusal.h"
+#include "runtime/roll_call.h"
 
 namespace archipelago::cli {
 namespace {
@@ -72,6 +73,7 @@ int run_train(std::span<const std::string> arguments) {
   if (std::erase(passed, "--dry-run") > 0) return run_dry(passed);
   make_shared_folder();
   const config::RunConfig config = read_options(arguments);
+  runtime::answer_roll_call(config.out, job_rank());
   if (!config::has_syncer(config)) baseline::train(config);
   runtime::train(config);
 }

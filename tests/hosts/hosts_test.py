@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "mpi"))
 
-from job import ENDLESS, TRY_AGAIN, MpiTest  # noqa: E402
+from job import DONE, ENDLESS, TRY_AGAIN, MpiTest  # noqa: E402
 import hosts as network  # noqa: E402
 
 HOSTS = ["h1", "h2", "h3"]
@@ -71,6 +71,16 @@ class HostsTest(MpiTest):
 
         run.stop()
         run.finish(TRY_AGAIN)
+
+    def test_a_rank_on_another_host_stands_still_at_the_start(self):
+        run = self.start(launch=["--hosts", ",".join(HOSTS), "--start-seconds", "20"], train__steps=60)
+        run.freeze_at_start(2)  # the syncer and its standby are on the first two hosts
+        self.assertEqual(run.wait(), DONE)
+        line = next(line for line in run.log().splitlines() if "waits in vain" in line)
+        self.assertIn("rank 2 (learner 0 on h3) has", line)
+        self.assertNotIn("rank 1", line)
+        self.assertEqual(run.finish(DONE)["outcome"], "complete")
+        self.assertFalse((run.out / ".start").exists())
 
     def test_a_link_stays_cut(self):
         # One spare beyond the cut, one on this side.

@@ -105,6 +105,17 @@ def read_lines(path):
     return [json.loads(line) for line in text.split("\n")[:-1] if line]
 
 
+def processes():
+    """Every process: id, words of its command line, environment."""
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            environment = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended, or is somebody else's
+        yield int(folder.name), words, environment
+
+
 class Job:
     """One start of a run: `train` under mpirun, or, with launch=True or its flags, `launch`."""
 
@@ -248,6 +259,16 @@ class Job:
 
     def kill(self, pid, number=signal.SIGKILL):
         os.kill(pid, number)
+
+    def freeze_at_start(self, rank):
+        """Lets the rank stand still as soon as there is one."""
+        mark = f"OMPI_COMM_WORLD_RANK={rank}".encode()
+        out = f"--out={self.out}".encode()
+        found = lambda: [pid for pid, words, environment in processes()
+                         if b"train" in words and out in words and mark in environment]
+        while not found():
+            self.test.assertIsNone(self.process.poll(), self.log_end())
+        self.kill(found()[0], signal.SIGSTOP)
 
     def kill_learner(self, number, rank=0):
         """Kills a rank of the learner's island; returns the incarnation that dies with it."""

@@ -1,0 +1,53 @@
+#include "runtime/roll_call.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <span>
+#include <system_error>
+#include <thread>
+
+#include "core/file.h"
+
+namespace archipelago::runtime {
+namespace {
+
+constexpr std::chrono::seconds kBeat{1};
+
+std::filesystem::path own_file(const std::filesystem::path& out, int rank) {
+  std::error_code error;
+  if (const auto file = roll_file(roll_in_run(out), rank); std::filesystem::exists(file, error)) {
+    return file;
+  }
+  const char* const scratch = std::getenv("OMPI_MCA_btl_sm_backing_directory");
+  return scratch == nullptr ? "" : roll_file(roll_in_scratch(scratch), rank);
+}
+
+void beat(const std::filesystem::path& file) {
+  while (::utimensat(AT_FDCWD, file.c_str(), nullptr, 0) == 0) std::this_thread::sleep_for(kBeat);
+}
+
+}  // namespace
+
+void answer_roll_call(const std::filesystem::path& out, int rank) noexcept try {
+  const auto file = own_file(out, rank);
+  const FileDescriptor opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!opened.valid()) return;
+  const std::string text = host_name() + ' ' + std::to_string(::getpid()) + '\n';
+  write_all(opened.get(), std::as_bytes(std::span(text)), file);
+  // Signals are for the other threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  std::thread(beat, file).detach();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+} catch (const std::exception&) {
+  // The start may succeed all the same.
+}
+
+}  // namespace archipelago::runtime
