@@ -23,6 +23,7 @@ int run_export(std::span<const std::string> arguments);
 int run_import(std::span<const std::string> arguments);
 int run_prepare(std::span<const std::string> arguments);
 int run_simulate(std::span<const std::string> arguments);
+int run_emulate(std::span<const std::string> arguments);
 int run_scale(std::span<const std::string> arguments);
 int run_replay(std::span<const std::string> arguments);
 int run_watch(std::span<const std::string> arguments);

@@ -46,8 +46,9 @@ std::string train_help() {
 }
 
 config::RunConfig parse_train_arguments(std::span<const std::string> arguments,
-                                        const config::RunConfig& defaults) {
-  config::RunConfig config = config::parse_run_config(arguments, defaults);
+                                        const config::RunConfig& defaults,
+                                        std::span<const config::Option> more) {
+  config::RunConfig config = config::parse_run_config(arguments, defaults, more);
   if (config.out.empty()) throw Error(ExitCode::usage, "no run folder given; add --out FOLDER");
   if (config.data.path.empty()) {
     throw Error(ExitCode::usage,

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "config/option_table.h"
 #include "config/run_config.h"
 
 namespace archipelago::cli {
@@ -13,6 +14,7 @@ std::string train_help();
 // The configuration of a run (config::parse_run_config), with a run folder and data named. Throws
 // as that does.
 config::RunConfig parse_train_arguments(std::span<const std::string> arguments,
-                                        const config::RunConfig& defaults);
+                                        const config::RunConfig& defaults,
+                                        std::span<const config::Option> more = {});
 
 }  // namespace archipelago::cli

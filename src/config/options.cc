@@ -314,9 +314,11 @@ std::vector<std::string> problems_of(const RunConfig& c) {
 }
 
 // The INI files that the arguments name; where --resume comes without any, the run's own.
-std::vector<IniFile> load_ini_files(std::span<const std::string> arguments) {
+std::vector<IniFile> load_ini_files(std::span<const std::string> arguments,
+                                    std::span<const Option> more) {
   RunConfig config;
-  const auto options = readable_options(config, named_learners(arguments));
+  auto options = readable_options(config, named_learners(arguments));
+  options.insert(options.end(), more.begin(), more.end());
   read_environment(options);
   auto paths = read_command_line(options, arguments, ConfigFiles::allowed).config_files;
   if (config.resume && !config.out.empty() && paths.empty()) {
@@ -384,12 +386,14 @@ RunConfig parse_run_config(std::span<const std::string> arguments) {
   return parse_run_config(arguments, defaults);
 }
 
-RunConfig parse_run_config(std::span<const std::string> arguments, const RunConfig& defaults) {
+RunConfig parse_run_config(std::span<const std::string> arguments, const RunConfig& defaults,
+                           std::span<const Option> more) {
   RunConfig config = defaults;
-  const std::vector<IniFile> files = load_ini_files(arguments);
+  const std::vector<IniFile> files = load_ini_files(arguments, more);
   std::set<int> learners = named_learners(arguments);
   for (const IniFile& file : files) add_named_in_file(learners, file);
-  const auto options = readable_options(config, learners);
+  auto options = readable_options(config, learners);
+  options.insert(options.end(), more.begin(), more.end());
   for (const IniFile& file : files) read_ini_file(options, file);
   read_environment(options);
   const auto positional = read_command_line(options, arguments, ConfigFiles::allowed).positional;

@@ -22,7 +22,9 @@ std::vector<Option> model_options(Model& model);
 // --resume and no --config, the run's own config.ini is the INI file. Throws Error(usage) for what
 // is wrong on the command line, Error(configuration) for anything else, check() included.
 RunConfig parse_run_config(std::span<const std::string> arguments);
-RunConfig parse_run_config(std::span<const std::string> arguments, const RunConfig& defaults);
+// `more`: options beside those of a run, which are set too.
+RunConfig parse_run_config(std::span<const std::string> arguments, const RunConfig& defaults,
+                           std::span<const Option> more = {});
 
 // The options that a section [learner.N] may hold.
 std::vector<std::string> local_option_names();

@@ -8,6 +8,29 @@
 #include "core/error.h"
 
 namespace archipelago::simulate {
+
+config::Option numbers(const std::string& name, std::vector<double>& values, double high,
+                       const std::string& help) {
+  const auto get = [&values] {
+    std::string list;
+    for (double value : values) {
+      if (!list.empty()) list += ',';
+      list += config::real("", value, 0, config::kNoLimit, "").get();
+    }
+    return list;
+  };
+  const auto set = [&values, high](std::string list) {
+    std::erase(list, ' ');
+    std::vector<double> read;
+    std::istringstream stream(list + ",");
+    for (std::string part; std::getline(stream, part, ',');) {
+      config::real("", read.emplace_back(), 0, high, "").set(part);
+    }
+    values = std::move(read);
+  };
+  return {name, "LIST", help, get(), set, get};
+}
+
 namespace {
 
 using config::integer;
@@ -20,29 +43,6 @@ constexpr double kYears = 1e12;  // seconds: longer than any run
 
 constexpr std::array kMethods = {Method::data_parallel, Method::elastic, Method::diloco,
                                  Method::streaming_diloco, Method::decoupled};
-
-// "5,2": numbers from 0 to `high`.
-config::Option numbers(const std::string& name, std::vector<double>& values, double high,
-                       const std::string& help) {
-  const auto get = [&values] {
-    std::string list;
-    for (double value : values) {
-      if (!list.empty()) list += ',';
-      list += real("", value, 0, config::kNoLimit, "").get();
-    }
-    return list;
-  };
-  const auto set = [&values, high](std::string list) {
-    std::erase(list, ' ');
-    std::vector<double> read;
-    std::istringstream stream(list + ",");
-    for (std::string part; std::getline(stream, part, ',');) {
-      real("", read.emplace_back(), 0, high, "").set(part);
-    }
-    values = std::move(read);
-  };
-  return {name, "LIST", help, get(), set, get};
-}
 
 void append(std::vector<config::Option>& all, std::vector<config::Option> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));

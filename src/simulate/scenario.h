@@ -109,6 +109,10 @@ struct Scenario {
   std::int64_t seeds = 3;
 };
 
+// An option of numbers from 0 to `high`: "5,2".
+config::Option numbers(const std::string& name, std::vector<double>& values, double high,
+                       const std::string& help);
+
 // Every field as an option "section.name" of the command line and the INI file. `scenario` must
 // outlive the result.
 std::vector<config::Option> scenario_options(Scenario& scenario);

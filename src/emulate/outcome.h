@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace archipelago::emulate {
+
+// What an emulated run came to.
+struct Outcome {
+  double seconds = 0;               // virtual, from the first step's begin to the end
+  double goodput = 0;               // counted tokens, as a share of what the learners train in this
+                                    // time without faults
+  std::int64_t tokens = 0;          // that count, each once
+  std::int64_t trained_tokens = 0;  // by all lives, whatever became of it
+  double merged_tokens = 0;         // in merged contributions, by the size of their fragments
+  std::int64_t rounds = 0;
+  std::int64_t merges = 0;
+  double contributors = 0;  // learners a merge, mean
+  int losses = 0;
+  int rejoins = 0;
+  double train_loss = 0;  // of the learners' last steps, mean
+  std::int64_t bytes_up = 0;
+  std::int64_t bytes_down = 0;
+  std::vector<float> parameters;  // of the result, flat
+  bool complete = false;
+  std::string reason;
+};
+
+}  // namespace archipelago::emulate

@@ -1,0 +1,426 @@
+#include "emulate/run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "checkpoint/checkpoint.h"
+#include "config/options.h"
+#include "core/checksum.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "runtime/lease_message.h"
+#include "runtime/machine_settings.h"
+#include "runtime/run_statistics.h"
+#include "runtime/validation.h"
+#include "simulate/distributions.h"
+
+namespace archipelago::emulate {
+namespace {
+
+constexpr std::int64_t kWholeFragment = 1LL << 62;  // elements read at a time
+constexpr double kLooksAStep = 8;                   // for faults that are due
+constexpr double kPatience = 100;                   // times the time without faults
+constexpr std::int64_t kProgressPercent = 10;
+
+}  // namespace
+
+Run::Run(const runtime::Setup& setup, const data::Dataset& dataset, const Conditions& conditions,
+         const runtime::RunFolder& folder)
+    : setup_(setup),
+      conditions_(conditions),
+      folder_(folder),
+      link_(timeline_, {.syncer = [this](int peer) { listen(peer); },
+                        .left = [this] { sender_.pump(machine_.total_tokens()); },
+                        .island =
+                            [this](int peer, link::DownMessage message) {
+                              at(peer).island->take(std::move(message));
+                            },
+                        .room = [this](int peer) { at(peer).island->take_room(); },
+                        .lost = [this](int peer) { lose(peer); }}),
+      surroundings_{
+          setup,     dataset, conditions, kernels::make_cpu_kernels(setup.config.train.threads),
+          timeline_, link_,   moments_},
+      record_(folder),
+      state_(setup),
+      sender_(link_, state_, setup.fragment_count()),
+      arrivals_(setup, link_, state_),
+      machine_(runtime::machine_settings(setup)),
+      chaos_(runtime::parse_chaos(setup.config.chaos)),
+      random_(mix_bits(setup.config.train.seed ^ 0x4E7D52)) {
+  record_.add_event(chain_.seal(sync::encode_start({runtime::machine_settings(setup), {}})));
+  const auto& config = setup.config;
+  if (config.record == "fragments") {
+    record_.begin_contributions(0);
+    record_.add_event(nlohmann::json{{"t", 0},
+                                     {"contributions",
+                                      {{"life", 0},
+                                       {"merge", config.sync.merge},
+                                       {"outer_lr", config.sync.outer_lr},
+                                       {"outer_momentum", config.sync.outer_momentum}}}});
+  }
+  for (int site = 0; site < config.sync.learners + config.sync.spares; ++site) add_island(site);
+  if (!config.chaos.empty()) look_for_faults();
+}
+
+void Run::add_island(int site) {
+  const int number = static_cast<int>(books_.size());
+  link_.add_peer(site_of(conditions_, site));
+  sender_.add_peer();
+  Book book;
+  book.island = std::make_unique<Island>(surroundings_, site, number);
+  books_.push_back(std::move(book));
+  at(number).island->start();
+}
+
+Outcome Run::play() {
+  while (!machine_.finished()) {
+    const auto wakeup = machine_.next_wakeup();
+    if (wakeup && (timeline_.empty() || *wakeup < timeline_.next_time())) {
+      timeline_.advance_to(*wakeup);
+      tell(sync::Tick{});
+    } else if (timeline_.empty()) {
+      throw Error(ExitCode::internal, "an emulated run has come to a standstill");
+    } else {
+      timeline_.run_next();
+    }
+    stop_endless();
+  }
+  return outcome();
+}
+
+void Run::stop_endless() {
+  const double least = static_cast<double>(setup_.token_budget()) / failure_free_rate();
+  if (stop_asked_ || timeline_.seconds() < kPatience * least) return;
+  stop_asked_ = true;
+  tell(sync::StopRequested{"it has taken 100 times as long as without faults"});
+}
+
+double Run::failure_free_rate() const {
+  double rate = 0;
+  for (int learner = 0; learner < setup_.config.sync.learners; ++learner) {
+    const auto batch = config::for_learner(setup_.config, learner).train.batch;
+    rate += static_cast<double>(batch * setup_.config.model.context) /
+            site_of(conditions_, learner).step_seconds;
+  }
+  return rate;
+}
+
+// ---- What comes in -----------------------------------------------------------------------------
+
+void Run::listen(int peer) {
+  if (at(peer).lost) return;
+  if (const auto report = link_.read_report(peer)) on_report(peer, *report);
+  while (const auto fragment = link_.read_fragment(peer)) arrivals_.take(peer, *fragment);
+  for (const auto& taken : arrivals_.read(kWholeFragment)) {
+    const auto& header = taken.header;
+    delivered_tokens_[{header.learner, header.incarnation, header.round}] = header.tokens;
+    tell(sync::Delivery{header.learner, header.incarnation, header.round, header.fragment,
+                        header.base_version, header.steps, header.tokens, header.at_tokens,
+                        taken.norm});
+  }
+}
+
+void Run::on_report(int peer, const link::Report& report) {
+  Book& book = at(peer);
+  book.report = report;
+  note_lease(book, report);
+  if (report.orders != book.orders) return;  // from before the last order
+  if (report.phase == link::Phase::ready) {
+    if (book.ready_told) return;
+    book.ready_told = true;
+    tell(sync::IslandReady{peer});
+    return;
+  }
+  if (book.learner < 0) return;
+  add_step_row(book, report);
+  tell(sync::Report{report.learner, report.incarnation, report.step, report.tokens,
+                    report.step_seconds, report.loss, report.held});
+  state_.drop_unheld(machine_.learners());
+}
+
+void Run::note_lease(Book& book, const link::Report& report) {
+  if (report.learner != book.leased_to || report.incarnation != book.incarnation ||
+      report.lease <= book.lease_told) {
+    return;
+  }
+  book.lease_told = report.lease;
+  tell(sync::LeaseFollowed{report.learner, report.incarnation, report.lease, report.lease_tokens});
+}
+
+void Run::add_step_row(Book& book, const link::Report& report) {
+  if (report.step_seconds <= 0 || report.step == book.row_step) return;
+  book.row_step = report.step;
+  if (!first_step_) first_step_ = timeline_.now() - to_nanoseconds(report.step_seconds);
+  nlohmann::json row = {{"t", timeline_.seconds()},          {"learner", report.learner},
+                        {"incarnation", report.incarnation}, {"step", report.step},
+                        {"tokens", report.tokens},           {"loss", report.loss},
+                        {"step_s", report.step_seconds},     {"blocked_s", 0.0},
+                        {"energy_j", "not available"}};
+  if (report.accuracy >= 0) row["accuracy"] = report.accuracy;
+  record_.add_metrics(row);
+  const std::int64_t share = 100 * machine_.total_tokens() / setup_.token_budget();
+  if (share < told_share_ + kProgressPercent) return;
+  told_share_ = share - share % kProgressPercent;
+  log_info(std::to_string(told_share_) + " % of tokens, loss " + std::to_string(report.loss) +
+           ", round " + std::to_string(machine_.rounds()) + ", virtual second " +
+           std::to_string(static_cast<std::int64_t>(timeline_.seconds())));
+}
+
+void Run::lose(int peer) {
+  at(peer).lost = true;
+  end_life(peer);
+  tell(sync::IslandLost{peer, "its leader died"});
+}
+
+void Run::tell(const sync::Event& event) {
+  actions_.clear();
+  machine_.handle(timeline_.now(), event, actions_);
+  keep_contributions();
+  record_.add_event(chain_.seal(sync::encode_entry(timeline_.now(), event, actions_)));
+  // Nothing that an action does tells the machine anything at once.
+  for (const auto& action : actions_) std::visit([this](const auto& a) { act(a); }, action);
+  sender_.pump(machine_.total_tokens());
+}
+
+void Run::keep_contributions() {
+  if (setup_.config.record != "fragments") return;
+  for (const auto& action : actions_) {
+    const auto* merge = std::get_if<sync::Merge>(&action);
+    if (merge == nullptr) continue;
+    for (const auto& part : merge->contributions) {
+      record_.add_contribution({merge->round, part.learner, part.incarnation},
+                               arrivals_.values({part.learner, part.incarnation, merge->round}));
+    }
+  }
+}
+
+// ---- Faults ------------------------------------------------------------------------------------
+
+void Run::look_for_faults() {
+  if (first_step_) {
+    const double seconds = static_cast<double>(timeline_.now() - *first_step_) * 1e-9;
+    for (const auto& fault : chaos_.due(seconds, machine_.learners())) inflict(fault);
+  }
+  const double pause = std::ranges::min(conditions_.step_seconds) / kLooksAStep;
+  timeline_.at(timeline_.now() + to_nanoseconds(pause), [this] { look_for_faults(); });
+}
+
+void Run::inflict(const runtime::Fault& fault) {
+  const auto& view = machine_.learners()[static_cast<std::size_t>(fault.learner)];
+  const auto peer = peer_of(fault.learner, view.incarnation);
+  if (!peer) return;
+  record_.add_event(nlohmann::json{{"t", timeline_.now()},
+                                   {"fault",
+                                    {{"kind", to_string(fault.kind)},
+                                     {"when", to_string(fault.moment)},
+                                     {"learner", fault.learner},
+                                     {"incarnation", view.incarnation},
+                                     {"rank", fault.rank},
+                                     {"step", view.step},
+                                     {"seconds", fault.seconds},
+                                     {"factor", fault.factor}}}});
+  Island& island = *at(*peer).island;
+  if (fault.kind == runtime::FaultKind::stop) {
+    island.stop(fault.seconds);
+  } else if (fault.kind == runtime::FaultKind::slow) {
+    island.slow(fault.factor, fault.seconds);
+  } else {
+    island.kill();
+    double seconds = conditions_.return_seconds;
+    if (seconds > 0) seconds = simulate::Duration(seconds, 1, 1).sample(random_);
+    timeline_.at(timeline_.now() + to_nanoseconds(seconds),
+                 [this, site = island.site()] { add_island(site); });
+  }
+}
+
+// ---- Actions -----------------------------------------------------------------------------------
+
+std::optional<int> Run::peer_of(int learner, int incarnation) const {
+  const auto book = std::ranges::find_if(books_, [&](const Book& each) {
+    return !each.lost && each.learner == learner && each.incarnation == incarnation;
+  });
+  if (book == books_.end()) return std::nullopt;
+  return static_cast<int>(book - books_.begin());
+}
+
+void Run::give_order(int peer, link::DownHeader header) {
+  Book& book = at(peer);
+  header.round = ++book.orders;
+  book.ready_told = false;
+  sender_.begin_life(peer, header.learner, header.incarnation);
+  link_.send(peer, header);
+}
+
+void Run::send_pause(int peer) {
+  link::DownHeader header;
+  header.kind = link::DownKind::pause;
+  link_.send(peer, header);
+}
+
+void Run::end_life(int peer) {
+  Book& book = at(peer);
+  sender_.clear(peer);
+  book.learner = -1;
+  book.row_step = -1;
+}
+
+void Run::act(const sync::Assign& action) {
+  Book& book = at(action.island);
+  book.learner = action.learner;
+  book.incarnation = action.incarnation;
+  book.leased_to = action.learner;
+  book.lease_told = 0;
+  give_order(action.island, runtime::order_of(action));
+  if (paused_) send_pause(action.island);
+}
+
+void Run::act(const sync::Refresh& action) {
+  if (const auto peer = peer_of(action.learner, action.incarnation)) sender_.mark_all(*peer);
+}
+
+void Run::act(const sync::Lease& action) {
+  const auto peer = peer_of(action.learner, action.incarnation);
+  if (!peer) return;
+  auto lease = runtime::lease_message(action, machine_.shards_for(action.learner));
+  link_.send(*peer, lease.header,
+             link::Payload(std::make_shared<const link::Bytes>(std::move(lease.data))));
+}
+
+void Run::act(const sync::Ask& action) {
+  const auto peer = peer_of(action.learner, action.incarnation);
+  if (!peer) return;
+  link::DownHeader header;
+  header.kind = link::DownKind::ask;
+  header.learner = action.learner;
+  header.incarnation = action.incarnation;
+  header.round = action.round;
+  header.fragment = action.fragment;
+  header.version = machine_.versions()[static_cast<std::size_t>(action.fragment)];
+  link_.send(*peer, header);
+}
+
+// One merge after the other.
+void Run::act(const sync::Merge& action) {
+  merger_free_ =
+      std::max(timeline_.now(), merger_free_) + to_nanoseconds(conditions_.merge_seconds);
+  timeline_.at(merger_free_, [this, action] { finish_merge(action, conditions_.merge_seconds); });
+}
+
+void Run::finish_merge(const sync::Merge& action, double seconds) {
+  std::vector<sync::MergeInput> inputs;
+  nlohmann::json contributors = nlohmann::json::array();
+  const auto size = setup_.fragments[static_cast<std::size_t>(action.fragment)].size;
+  const double share = static_cast<double>(size) / static_cast<double>(setup_.parameters);
+  for (const auto& part : action.contributions) {
+    const Key key{part.learner, part.incarnation, action.round};
+    inputs.push_back(arrivals_.input(key, part.weight));
+    if (part.weight <= 0) continue;
+    contributors.push_back(part.learner);
+    merged_tokens_ += share * static_cast<double>(delivered_tokens_.at(key));
+  }
+  ++merges_;
+  contributions_ += std::ssize(contributors);
+  state_.adopt(state_.merge(action.fragment, inputs));
+  for (const auto& part : action.contributions) {
+    const Key key{part.learner, part.incarnation, action.round};
+    arrivals_.release(key);
+    delivered_tokens_.erase(key);
+  }
+  record_.add_metrics({{"t", timeline_.seconds()},
+                       {"round", action.round},
+                       {"fragment", action.fragment},
+                       {"version", state_.version(action.fragment)},
+                       {"contributors", std::move(contributors)},
+                       {"wait_s", 0.0},
+                       {"merge_s", seconds}});
+  tell(sync::Merged{action.round, seconds});
+}
+
+void Run::act(const sync::Publish& action) {
+  for (std::size_t peer = 0; peer < books_.size(); ++peer) {
+    if (!books_[peer].lost && books_[peer].learner >= 0) {
+      sender_.mark(static_cast<int>(peer), action.fragment);
+    }
+  }
+}
+
+void Run::act(const sync::Discard& action) {
+  const Key key{action.learner, action.incarnation, action.round};
+  arrivals_.release(key);
+  delivered_tokens_.erase(key);
+}
+
+void Run::act(const sync::Expel& action) {
+  end_life(action.island);
+  give_order(action.island, runtime::order_of(action));
+}
+
+void Run::act(const sync::Retire& action) {
+  end_life(action.island);
+  give_order(action.island, runtime::order_of(action));
+}
+
+void Run::act(const sync::Pause&) {
+  paused_ = true;
+  for (std::size_t peer = 0; peer < books_.size(); ++peer) {
+    if (books_[peer].learner >= 0) send_pause(static_cast<int>(peer));
+  }
+}
+
+// The last one is written: what is before it nobody would go on from.
+void Run::act(const sync::SaveGlobal& action) {
+  record_.add_event(
+      nlohmann::json{{"t", timeline_.now()},
+                     {"snapshot", {{"round", action.round}, {"theta", to_hex(state_.digest())}}}});
+  if (!machine_.finished()) return;
+  checkpoint::Global file;
+  file.common.config = runtime::config_map(setup_);
+  file.round = action.round;
+  file.tokens = machine_.total_tokens();
+  for (const auto& view : machine_.learners()) {
+    file.incarnations.push_back(view.incarnation);
+    file.merged_tokens.insert(file.merged_tokens.end(), view.merged_tokens.begin(),
+                              view.merged_tokens.end());
+  }
+  file.shards = machine_.shard_cursors();
+  state_.describe(file);
+  checkpoint::save(folder_.checkpoints(), file, state_.arrays(), setup_.config.checkpoint.keep);
+}
+
+void Run::act(const sync::Finish& action) { finish_ = action; }
+
+// ---- The end -----------------------------------------------------------------------------------
+
+Outcome Run::outcome() {
+  std::vector<link::Report> living;
+  for (const auto& book : books_) {
+    if (book.learner >= 0) living.push_back(book.report);
+  }
+  Outcome result;
+  result.seconds = first_step_ ? static_cast<double>(timeline_.now() - *first_step_) * 1e-9 : 0;
+  result.tokens = machine_.total_tokens();
+  result.trained_tokens = surroundings_.trained_tokens;
+  result.merged_tokens = merged_tokens_;
+  const double possible = failure_free_rate() * result.seconds;
+  result.goodput = possible > 0 ? static_cast<double>(result.tokens) / possible : 0;
+  result.rounds = machine_.rounds();
+  result.merges = merges_;
+  result.contributors =
+      merges_ > 0 ? static_cast<double>(contributions_) / static_cast<double>(merges_) : 0;
+  result.losses = machine_.losses();
+  result.rejoins = machine_.rejoins();
+  result.train_loss = runtime::mean_loss(living);
+  result.bytes_up = link_.bytes_up();
+  result.bytes_down = link_.bytes_down();
+  result.complete = finish_->outcome == sync::Outcome::complete;
+  result.reason = finish_->reason;
+  result.parameters = state_.flat_parameters();
+  return result;
+}
+
+}  // namespace archipelago::emulate

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "emulate/run.h"
+#include "replay/tape_file.h"
+#include "tests/runtime/tiny_setup.h"
+#include "tests/runtime/tiny_text.h"
+
+namespace archipelago::emulate {
+
+// Emulated runs of a tiny model on a tiny text, in a folder of the test's own.
+class Emulated : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("emulate_test." + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+    runtime::write_tiny_text(folder_ / "text.h5", 1);
+    config_.data.path = (folder_ / "text.h5").string();
+    config_.train.batch = 2;
+    config_.train.steps = 80;
+    config_.train.warmup = 3;
+    config_.sync.learners = 3;
+    config_.sync.fragments = 4;
+    config_.sync.interval = 8;
+    config_.sync.spares = 0;
+    config_.checkpoint.learner_steps = 10;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  struct Played {
+    Outcome outcome;
+    std::string tape;
+    std::vector<sync::TapeEntry> entries;
+    sync::TapeStart start;
+  };
+
+  runtime::Setup make_setup() {
+    dataset_ = data::open_dataset(config_.data.path);
+    config::RunConfig fitted = config_;
+    fitted.model = runtime::fit_model(config_.model, *dataset_, config_.data.path);
+    runtime::Setup setup = runtime::make_setup(fitted);
+    runtime::take_note_of(setup, *dataset_, config_.data.path);
+    return setup;
+  }
+
+  Played play() {
+    const runtime::Setup setup = make_setup();
+    const auto out = folder_ / ("run" + std::to_string(++runs_));
+    runtime::RunFolder run(out);
+    run.open_for_writing(false);
+    Played played;
+    played.outcome = emulate::Run(setup, *dataset_, conditions_, run).play();
+    std::ifstream file(run.events());
+    std::stringstream text;
+    text << file.rdbuf();
+    played.tape = text.str();
+    replay::TapeFile tape(run.events());
+    while (const auto line = tape.next()) {
+      if (line->kind == replay::LineKind::start) played.start = sync::decode_start(line->text);
+      if (line->kind == replay::LineKind::entry) {
+        played.entries.push_back(sync::decode_entry(line->text));
+      }
+    }
+    last_run_ = out;
+    return played;
+  }
+
+  std::filesystem::path folder_;
+  std::filesystem::path last_run_;
+  int runs_ = 0;
+  config::RunConfig config_ = runtime::tiny_config();
+  Conditions conditions_;
+  std::unique_ptr<data::Dataset> dataset_;
+};
+
+}  // namespace archipelago::emulate
