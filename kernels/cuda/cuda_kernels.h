@@ -117,6 +117,10 @@ class CudaKernels final : public Kernels {
   // The product of a linear map, with its bias.
   cuda::Product linear_map(Numbers y, ConstNumbers x, const float* weight, const float* bias,
                            std::int64_t R, std::int64_t I, std::int64_t O);
+  // Queues a product whose bias is its own, if cuBLASLt has it, else added afterwards.
+  void multiply_with_bias(cuda::Product map);
+  // bias[n], of c's type, is added to every row of c[m, n].
+  void add_bias(Numbers c, const void* bias, std::int64_t m, std::int64_t n);
   // Rounds f32 to bf16, and the way back.
   void narrow(__nv_bfloat16* out, const float* in, std::int64_t count);
   void widen(float* out, const __nv_bfloat16* in, std::int64_t count);
@@ -137,6 +141,8 @@ class CudaKernels final : public Kernels {
                               const float* log_sum, const float* qkv, bool causal, std::int64_t B,
                               std::int64_t T, std::int64_t C, std::int64_t NH);
   void gelu(Numbers act, Numbers pre, std::int64_t count);
+  // The rows 0 to R - 1 in the order of their tokens, a token's in their own; in sums_.
+  const std::int32_t* order_by_token(const std::int32_t* tokens, std::int64_t R);
   // patches[R, I] of images[B, channels, side, side].
   void cut_patches(float* patches, const float* images, const PatchShape& shape);
   // To and from the layouts of cuda::PatchConvolution; the filter's gradient is added to d_weight.

@@ -21,50 +21,73 @@ __device__ float gelu_gate(float u) {
   return 1.0F / (1.0F + expf(-two_z));
 }
 
+template <int N>
 __global__ void clear_elements(float* x, std::int64_t count) {
-  for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) x[i] = 0;
+  const float zeros[N] = {};
+  for (std::int64_t i = grid_thread() * N; i < count; i += grid_threads() * N) store(x + i, zeros);
 }
 
-__global__ void narrow_elements(__nv_bfloat16* out, const float* in, std::int64_t count) {
-  for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) {
-    out[i] = __float2bfloat16(in[i]);
+// From one type of numbers to the other.
+template <int N, typename Out, typename In>
+__global__ void convert_elements(Out* out, const In* in, std::int64_t count) {
+  for (std::int64_t i = grid_thread() * N; i < count; i += grid_threads() * N) {
+    float values[N];
+    load(values, in + i);
+    store(out + i, values);
   }
 }
 
-__global__ void widen_elements(float* out, const __nv_bfloat16* in, std::int64_t count) {
-  for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) {
-    out[i] = __bfloat162float(in[i]);
-  }
-}
-
-template <typename T>
+template <int N, typename T>
 __global__ void gelu_elements(T* act, const T* pre, std::int64_t count) {
-  for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) {
-    const float u = load(pre + i);
-    store(act + i, u * gelu_gate(u));
+  for (std::int64_t i = grid_thread() * N; i < count; i += grid_threads() * N) {
+    float values[N];
+    load(values, pre + i);
+    for (float& u : values) u *= gelu_gate(u);
+    store(act + i, values);
+  }
+}
+
+template <int N, typename T>
+__global__ void gelu_backward_elements(T* d_act, T* pre, std::int64_t count) {
+  for (std::int64_t i = grid_thread() * N; i < count; i += grid_threads() * N) {
+    float values[N];
+    float gradients[N];
+    load(values, pre + i);
+    load(gradients, d_act + i);
+    for (int k = 0; k < N; ++k) {
+      const float u = values[k];
+      const float s = gelu_gate(u);
+      const float slope = 1.5957691216057308F + 0.2140644488178F * u * u;  // d(2z)/du
+      values[k] = u * s;
+      // Far out the slope is large where s * (1 - s) is 0.
+      const float bend = s * (1.0F - s);
+      gradients[k] *= s + (bend > 0 ? u * bend * slope : 0.0F);
+    }
+    store(pre + i, values);
+    store(d_act + i, gradients);
   }
 }
 
 template <typename T>
-__global__ void gelu_backward_elements(T* d_act, T* pre, std::int64_t count) {
+__global__ void add_bias_elements(T* y, const T* bias, std::int64_t count, std::int64_t O) {
   for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) {
-    const float u = load(pre + i);
-    const float s = gelu_gate(u);
-    const float slope = 1.5957691216057308F + 0.2140644488178F * u * u;  // d(2z)/du
-    store(pre + i, u * s);
-    // Far out the slope is large where s * (1 - s) is 0.
-    const float bend = s * (1.0F - s);
-    store(d_act + i, load(d_act + i) * (s + (bend > 0 ? u * bend * slope : 0.0F)));
+    store(y + i, load(y + i) + load(bias + i % O));
   }
 }
 
+template <int N>
 __global__ void embedding_forward_elements(float* x, const std::int32_t* tokens,
                                            const float* token_table, const float* position_table,
                                            std::int64_t count, std::int64_t T, std::int64_t C) {
-  for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) {
+  for (std::int64_t i = grid_thread() * N; i < count; i += grid_threads() * N) {
     const std::int64_t row = i / C;
     const std::int64_t c = i % C;
-    x[i] = token_table[tokens[row] * C + c] + position_table[row % T * C + c];
+    float values[N];
+    float positions[N];
+    load(values, token_table + tokens[row] * C + c);
+    load(positions, position_table + row % T * C + c);
+    for (int k = 0; k < N; ++k) values[k] += positions[k];
+    store(x + i, values);
   }
 }
 
@@ -74,12 +97,20 @@ __global__ void add_positions_elements(float* x, const float* table, std::int64_
 }
 
 // Also the position table's part of an embedding's gradient.
+template <int N>
 __global__ void add_positions_backward_elements(float* d_table, const float* d_x, std::int64_t B,
                                                 std::int64_t sequence) {
-  for (std::int64_t i = grid_thread(); i < sequence; i += grid_threads()) {
-    float sum = 0;
-    for (std::int64_t b = 0; b < B; ++b) sum += d_x[b * sequence + i];
-    d_table[i] += sum;
+  for (std::int64_t i = grid_thread() * N; i < sequence; i += grid_threads() * N) {
+    float sums[N] = {};
+    for (std::int64_t b = 0; b < B; ++b) {
+      float values[N];
+      load(values, d_x + b * sequence + i);
+      for (int k = 0; k < N; ++k) sums[k] += values[k];
+    }
+    float table[N];
+    load(table, d_table + i);
+    for (int k = 0; k < N; ++k) table[k] += sums[k];
+    store(d_table + i, table);
   }
 }
 
@@ -103,32 +134,66 @@ __global__ void mean_positions_backward_elements(float* d_x, const float* d_y, s
 }  // namespace
 
 void CudaKernels::clear(float* x, std::int64_t count) {
-  cuda::launch(stream(), "clearing", clear_elements, cuda::blocks_up_to(count, kThreads), kThreads,
-               0, x, count);
+  cuda::in_vectors<4>(
+      count,
+      [&]<int N>(std::integral_constant<int, N>) {
+        cuda::launch(stream(), "clearing", clear_elements<N>,
+                     cuda::blocks_up_to(count, N * kThreads), kThreads, 0, x, count);
+      },
+      x);
 }
 
 void CudaKernels::narrow(__nv_bfloat16* out, const float* in, std::int64_t count) {
-  cuda::launch(stream(), "rounding to bf16", narrow_elements, cuda::blocks_up_to(count, kThreads),
-               kThreads, 0, out, in, count);
+  cuda::in_vectors<4>(
+      count,
+      [&]<int N>(std::integral_constant<int, N>) {
+        cuda::launch(stream(), "rounding to bf16", convert_elements<N, __nv_bfloat16, float>,
+                     cuda::blocks_up_to(count, N * kThreads), kThreads, 0, out, in, count);
+      },
+      out, in);
 }
 
 void CudaKernels::widen(float* out, const __nv_bfloat16* in, std::int64_t count) {
-  cuda::launch(stream(), "widening bf16", widen_elements, cuda::blocks_up_to(count, kThreads),
-               kThreads, 0, out, in, count);
+  cuda::in_vectors<4>(
+      count,
+      [&]<int N>(std::integral_constant<int, N>) {
+        cuda::launch(stream(), "widening bf16", convert_elements<N, float, __nv_bfloat16>,
+                     cuda::blocks_up_to(count, N * kThreads), kThreads, 0, out, in, count);
+      },
+      out, in);
 }
 
 void CudaKernels::gelu(Numbers act, Numbers pre, std::int64_t count) {
   cuda::typed(act, [&]<typename T>(T* out) {
-    cuda::launch(stream(), "gelu", gelu_elements<T>, cuda::blocks_up_to(count, kThreads), kThreads,
-                 0, out, static_cast<const T*>(pre.data), count);
+    const auto* in = static_cast<const T*>(pre.data);
+    cuda::in_vectors<cuda::kWidest<T>>(
+        count,
+        [&]<int N>(std::integral_constant<int, N>) {
+          cuda::launch(stream(), "gelu", gelu_elements<N, T>,
+                       cuda::blocks_up_to(count, N * kThreads), kThreads, 0, out, in, count);
+        },
+        out, in);
   });
 }
 
 void CudaKernels::gelu_backward(Numbers d_act, Numbers pre, std::int64_t count) {
   cuda::typed(d_act, [&]<typename T>(T* gradient) {
-    cuda::launch(stream(), "gelu_backward", gelu_backward_elements<T>,
-                 cuda::blocks_up_to(count, kThreads), kThreads, 0, gradient,
-                 static_cast<T*>(pre.data), count);
+    auto* in = static_cast<T*>(pre.data);
+    cuda::in_vectors<cuda::kWidest<T>>(
+        count,
+        [&]<int N>(std::integral_constant<int, N>) {
+          cuda::launch(stream(), "gelu_backward", gelu_backward_elements<N, T>,
+                       cuda::blocks_up_to(count, N * kThreads), kThreads, 0, gradient, in, count);
+        },
+        gradient, in);
+  });
+}
+
+void CudaKernels::add_bias(Numbers c, const void* bias, std::int64_t m, std::int64_t n) {
+  cuda::typed(c, [&]<typename T>(T* y) {
+    cuda::launch(stream(), "adding a bias", add_bias_elements<T>,
+                 cuda::blocks_up_to(m * n, kThreads), kThreads, 0, y, static_cast<const T*>(bias),
+                 m * n, n);
   });
 }
 
@@ -136,9 +201,14 @@ void CudaKernels::embedding_forward(float* x, const std::int32_t* tokens, const 
                                     const float* position_table, std::int64_t B, std::int64_t T,
                                     std::int64_t C) {
   const std::int64_t count = B * T * C;
-  cuda::launch(stream(), "embedding_forward", embedding_forward_elements,
-               cuda::blocks_up_to(count, kThreads), kThreads, 0, x, tokens, token_table,
-               position_table, count, T, C);
+  cuda::in_vectors<4>(
+      C,
+      [&]<int N>(std::integral_constant<int, N>) {
+        cuda::launch(stream(), "embedding_forward", embedding_forward_elements<N>,
+                     cuda::blocks_up_to(count, N * kThreads), kThreads, 0, x, tokens, token_table,
+                     position_table, count, T, C);
+      },
+      x, token_table, position_table);
 }
 
 void CudaKernels::add_positions(float* x, const float* table, std::int64_t B, std::int64_t T,
@@ -149,8 +219,13 @@ void CudaKernels::add_positions(float* x, const float* table, std::int64_t B, st
 
 void CudaKernels::add_positions_backward(float* d_table, const float* d_x, std::int64_t B,
                                          std::int64_t T, std::int64_t C) {
-  cuda::launch(stream(), "add_positions_backward", add_positions_backward_elements,
-               cuda::blocks_up_to(T * C, kThreads), kThreads, 0, d_table, d_x, B, T * C);
+  cuda::in_vectors<4>(
+      T * C,
+      [&]<int N>(std::integral_constant<int, N>) {
+        cuda::launch(stream(), "add_positions_backward", add_positions_backward_elements<N>,
+                     cuda::blocks_up_to(T * C, N * kThreads), kThreads, 0, d_table, d_x, B, T * C);
+      },
+      d_table, d_x);
 }
 
 void CudaKernels::mean_positions(float* y, const float* x, std::int64_t B, std::int64_t T,

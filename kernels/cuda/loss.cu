@@ -1,3 +1,5 @@
+#include <cfloat>
+
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/numbers.h"
@@ -5,38 +7,68 @@
 namespace archipelago::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-
 using cuda::load;
 using cuda::store;
 
-// A block a row.
-template <typename Logit>
+// Of a block: as many as a long row keeps busy, so that the rows under way fit a GPU's cache and
+// the second look at them finds them there.
+constexpr unsigned int kThreads = 128;
+constexpr unsigned int kThreadsOfLongRow = 1024;
+constexpr std::int64_t kLongRow = 8192;
+
+// The sum of exp(logit - largest) over some logits. Starts from the lowest of the finite numbers,
+// next to which -inf adds nothing.
+struct Softmax {
+  float largest = -FLT_MAX;
+  float sum = 0;
+
+  template <int N>
+  __device__ void add(const float (&logits)[N]) {
+    float larger = largest;
+    for (const float logit : logits) larger = fmaxf(larger, logit);
+    if (larger > largest) sum *= expf(largest - larger);
+    largest = larger;
+    for (const float logit : logits) sum += expf(logit - largest);
+  }
+};
+
+// A block a row: one look for the softmax, one for the gradient.
+template <int N, typename Logit>
 __global__ void cross_entropy_rows(float* losses, Logit* logits, const std::int32_t* targets,
                                    float gradient_scale, std::int64_t V) {
   float* shared = cuda::shared_memory<float>();  // a float a warp
   const std::int64_t r = blockIdx.x;
   Logit* row = logits + r * V;
   const std::int32_t target = targets[r];
+  const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * N;
+  const std::int64_t step = static_cast<std::int64_t>(blockDim.x) * N;
   if (target < 0) {
+    const float zeros[N] = {};
     if (threadIdx.x == 0) losses[r] = 0;
     if (gradient_scale != 0) {
-      for (std::int64_t v = threadIdx.x; v < V; v += kThreads) store(row + v, 0);
+      for (std::int64_t v = first; v < V; v += step) store(row + v, zeros);
     }
     return;
   }
-  float largest = -INFINITY;
-  for (std::int64_t v = threadIdx.x; v < V; v += kThreads) largest = fmaxf(largest, load(row + v));
-  largest = cuda::block_max(largest, shared);
-  float sum = 0;
-  for (std::int64_t v = threadIdx.x; v < V; v += kThreads) sum += expf(load(row + v) - largest);
-  sum = cuda::block_sum(sum, shared);  // no thread changes the row before all have read it
+  Softmax own;
+  float values[N];
+  for (std::int64_t v = first; v < V; v += step) {
+    load(values, row + v);
+    own.add(values);
+  }
+  const float largest = cuda::block_max(own.largest, shared);
+  // No thread changes the row before all have read it.
+  const float sum = cuda::block_sum(own.sum * expf(own.largest - largest), shared);
   if (threadIdx.x == 0) losses[r] = logf(sum) - (load(row + target) - largest);
   if (gradient_scale == 0) return;
   __syncthreads();
   const float scale = gradient_scale / sum;
-  for (std::int64_t v = threadIdx.x; v < V; v += kThreads) {
-    store(row + v, expf(load(row + v) - largest) * scale - (v == target ? gradient_scale : 0.0F));
+  for (std::int64_t v = first; v < V; v += step) {
+    load(values, row + v);
+    for (int k = 0; k < N; ++k) {
+      values[k] = expf(values[k] - largest) * scale - (v + k == target ? gradient_scale : 0.0F);
+    }
+    store(row + v, values);
   }
 }
 
@@ -44,10 +76,17 @@ __global__ void cross_entropy_rows(float* losses, Logit* logits, const std::int3
 
 void CudaKernels::cross_entropy(float* losses, Numbers logits, const std::int32_t* targets,
                                 float gradient_scale, std::int64_t R, std::int64_t V) {
+  const unsigned int threads = V < kLongRow ? kThreads : kThreadsOfLongRow;
   cuda::typed(logits, [&]<typename Logit>(Logit* rows) {
-    cuda::launch(stream(), "cross_entropy", cross_entropy_rows<Logit>,
-                 dim3(static_cast<unsigned int>(R)), kThreads,
-                 kThreads / cuda::kWarp * sizeof(float), losses, rows, targets, gradient_scale, V);
+    cuda::in_vectors<cuda::kWidest<Logit>>(
+        V,
+        [&]<int N>(std::integral_constant<int, N>) {
+          cuda::launch(stream(), "cross_entropy", cross_entropy_rows<N, Logit>,
+                       dim3(static_cast<unsigned int>(R)), threads,
+                       threads / cuda::kWarp * sizeof(float), losses, rows, targets, gradient_scale,
+                       V);
+        },
+        rows);
   });
 }
 

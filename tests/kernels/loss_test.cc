@@ -39,8 +39,53 @@ TEST_P(LossTest, EmbeddingForwardAndBackward) {
                "positions");
 }
 
+// Few tokens with many rows each, many with few, and some that a power of two divides alike.
+TEST_P(LossTest, TokensGradientsOverManyRows) {
+  struct Sizes {
+    std::int64_t T, C, V, factor;
+  };
+  for (const auto [T, C, V, factor] :
+       {Sizes{300, 8, 2, 1}, Sizes{150, 20, 90, 1}, Sizes{70, 260, 9, 256}, Sizes{1, 3, 1, 1}}) {
+    auto tokens = random_tokens(T, V);
+    for (std::int32_t& token : tokens) token *= static_cast<std::int32_t>(factor);
+    const auto given = indices(tokens);
+    const auto d_x = random_array(T * C);
+    const auto d_tokens = random_array(((V - 1) * factor + 1) * C);
+    const auto d_positions = random_array(T * C);
+    kernels_->embedding_backward(d_tokens.data(), d_positions.data(), given.data(), d_x.data(), 1,
+                                 T, C);
+    Array expected(d_tokens.start.size(), 0.0);
+    for (std::int64_t i = 0; i < T * C; ++i) expected[tokens[i / C] * C + i % C] += d_x.start[i];
+    expect_added(d_tokens, expected, kF32Tolerance, "tokens");
+    expect_added(d_positions, d_x.start, kF32Tolerance, "positions");
+  }
+}
+
+TEST_P(LossTest, CrossEntropyOfLongRows) {
+  constexpr std::int64_t R = 2, V = 8200;
+  const std::vector<std::int32_t> targets = {8199, 3};
+  const auto given = indices(targets);
+  for (const Precision precision : {Precision::f32, kernels_->compact(nullptr).precision}) {
+    const auto logits = random_array(R * V, 4, 0, precision);
+    const auto losses = random_array(R);
+    kernels_->cross_entropy(losses.data(), {logits.data(), precision}, given.data(), 2.0F, R, V);
+    expect_near(losses, reference::cross_entropy(logits.start, targets, V), kF32Tolerance,
+                "losses");
+    Array expected;
+    for (std::int64_t r = 0; r < R; ++r) {
+      const auto row = logits.start.begin() + r * V;
+      double sum = 0;
+      for (std::int64_t v = 0; v < V; ++v) sum += std::exp(row[v]);
+      for (std::int64_t v = 0; v < V; ++v) {
+        expected.push_back(2 * (std::exp(row[v]) / sum - (v == targets[r] ? 1 : 0)));
+      }
+    }
+    expect_rounded(logits.now(), expected, reference::magnitudes(expected), "d_logits");
+  }
+}
+
 TEST_P(LossTest, CrossEntropyAndItsGradient) {
-  for (const std::int64_t V : {1, 3, 65}) {
+  for (const std::int64_t V : {1, 3, 64, 65}) {
     constexpr std::int64_t R = 7;
     auto targets = random_tokens(R, V);
     targets[2] = -1;

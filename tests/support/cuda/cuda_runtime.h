@@ -131,6 +131,12 @@ inline unsigned int __ballot_sync(unsigned int mask, bool given,
                                   std::source_location where = std::source_location::current()) {
   return archipelago::emulation::vote(mask, given, where);
 }
+// Threads take turns only at barriers and warp operations.
+inline int atomicAdd(int* sum, int value) {
+  const int before = *sum;
+  *sum += value;
+  return before;
+}
 inline int __popc(unsigned int bits) { return __builtin_popcount(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 // NOLINTEND
