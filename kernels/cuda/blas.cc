@@ -108,9 +108,11 @@ Blas::Blas(bool deterministic) : deterministic_(deterministic) {
 
 Blas::~Blas() { cublasLtDestroy(handle_); }
 
-bool Blas::can_fuse_gelu(const void* pre, std::int64_t n) {
-  return n % 8 == 0 && alignment_of(pre) >= 16;
+bool Blas::can_fuse_gelu(const Numbers& pre, std::int64_t n) {
+  return pre.precision == Precision::bf16 && n % 8 == 0 && alignment_of(pre.data) >= 16;
 }
+
+bool Blas::takes_bias(const void* bias) { return alignment_of(bias) >= 16; }
 
 // A product as cuBLASLt is told of it.
 struct Blas::Call {

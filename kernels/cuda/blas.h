@@ -45,8 +45,13 @@ class Blas {
   // The same; Error(internal) where there is none.
   void multiply(const Product& product, cudaStream_t stream);
 
-  // Whether cuBLASLt can apply the GELU on the way to rows of n elements at these places.
-  static bool can_fuse_gelu(const void* pre, std::int64_t n);
+  // Whether cuBLASLt can apply the GELU on the way to rows of n elements at these places. Not in
+  // f32: its tanh is an approximation that only bf16 results are too short to show.
+  static bool can_fuse_gelu(const Numbers& pre, std::int64_t n);
+
+  // Whether cuBLASLt takes a bias from there: its kernels may read 16 bytes at a time, whatever
+  // alignment of matrices they were chosen for.
+  static bool takes_bias(const void* bias);
 
  private:
   struct Call;

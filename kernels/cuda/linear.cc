@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "kernels/cuda/cuda_kernels.h"
 
 // Linear maps: cuBLASLt's products with the bias, the residual and the GELU where it can take them
@@ -27,13 +29,25 @@ cuda::Product CudaKernels::linear_map(Numbers y, ConstNumbers x, const float* we
                                       const float* bias, std::int64_t R, std::int64_t I,
                                       std::int64_t O) {
   cuda::Product map = product(y, x, weight, Transpose::neither, R, O, I);
-  map.bias = bias;
   if (y.precision == Precision::bf16) {
     auto* narrowed = bias_.reserve<__nv_bfloat16>(O);
     narrow(narrowed, bias, O);
     map.bias = narrowed;
+  } else if (!cuda::Blas::takes_bias(bias)) {
+    float* aligned = bias_.reserve<float>(O);
+    copy(aligned, bias, O * static_cast<std::int64_t>(sizeof(float)));
+    map.bias = aligned;
+  } else {
+    map.bias = bias;
   }
   return map;
+}
+
+void CudaKernels::multiply_with_bias(cuda::Product map) {
+  if (blas_.try_multiply(map, stream())) return;
+  const void* bias = std::exchange(map.bias, nullptr);
+  blas_.multiply(map, stream());
+  add_bias(map.c, bias, map.m, map.n);
 }
 
 void CudaKernels::linear_forward(Numbers y, ConstNumbers x, const float* weight, const float* bias,
@@ -41,7 +55,7 @@ void CudaKernels::linear_forward(Numbers y, ConstNumbers x, const float* weight,
                                  std::int64_t O) {
   cuda::Product map = linear_map(y, x, weight, bias, R, I, O);
   map.add = residual;
-  blas_.multiply(map, stream());
+  multiply_with_bias(map);
 }
 
 void CudaKernels::linear_gelu_forward(Numbers act, Numbers pre, ConstNumbers x, const float* weight,
@@ -49,10 +63,10 @@ void CudaKernels::linear_gelu_forward(Numbers act, Numbers pre, ConstNumbers x, 
                                       std::int64_t O) {
   cuda::Product map = linear_map(act, x, weight, bias, R, I, O);
   map.pre = pre.data;
-  if (cuda::Blas::can_fuse_gelu(pre.data, O) && blas_.try_multiply(map, stream())) return;
+  if (cuda::Blas::can_fuse_gelu(pre, O) && blas_.try_multiply(map, stream())) return;
   map.c = pre;
   map.pre = nullptr;
-  blas_.multiply(map, stream());
+  multiply_with_bias(map);
   gelu(act, pre, R * O);
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "core/error.h"
@@ -35,8 +36,8 @@ class LibrariesTest : public testing::Test {
     const Buffer x(kernels, R * I), weight(kernels, I * O), bias(kernels, O), y(kernels, R * O),
         pre(kernels, R * O);
     kernels.linear_forward(y.data(), x.data(), weight.data(), bias.data(), pre.data(), R, I, O);
-    kernels.linear_gelu_forward(y.data(), pre.data(), x.data(), weight.data(), bias.data(), R, I,
-                                O);
+    kernels.linear_gelu_forward(kernels.compact(y.data()), kernels.compact(pre.data()), x.data(),
+                                weight.data(), bias.data(), R, I, O);
     kernels.linear_backward_input(x.data(), y.data(), weight.data(), R, I, O);
     kernels.linear_backward_weight(weight.data(), bias.data(), x.data(), y.data(), R, I, O);
   }
@@ -81,13 +82,50 @@ TEST_F(LibrariesTest, CompactNumbersAreNotConverted) {
 }
 
 TEST_F(LibrariesTest, TheGeluGoesAloneWhereItCannotBeFused) {
-  const auto kernels = make_cuda_kernels(device(Precision::f32));
+  const auto kernels = make_cuda_kernels(device(Precision::bf16));
   run_linear(*kernels, 3, 4, 7);
   EXPECT_EQ(emulation::take_products()[1].epilogue, CUBLASLT_EPILOGUE_BIAS) << "7 columns";
   emulation::refuse_epilogue(CUBLASLT_EPILOGUE_GELU_AUX_BIAS, true);
   run_linear(*kernels, 3, 4, 8);
   emulation::refuse_epilogue(CUBLASLT_EPILOGUE_GELU_AUX_BIAS, false);
   EXPECT_EQ(emulation::take_products()[1].epilogue, CUBLASLT_EPILOGUE_BIAS) << "no algorithm";
+  run_linear(*make_cuda_kernels(device(Precision::f32)), 3, 4, 8);
+  EXPECT_EQ(emulation::take_products()[1].epilogue, CUBLASLT_EPILOGUE_BIAS) << "f32";
+}
+
+// x of zeros: y is the bias.
+std::vector<float> biased_rows(Kernels& kernels, Precision of_y, std::int64_t floats_before) {
+  constexpr std::int64_t R = 2, I = 8, O = 3;
+  const Buffer x(kernels, R * I), weight(kernels, I * O), bias(kernels, floats_before + O),
+      y(kernels, R * O);
+  std::vector<float> values(static_cast<std::size_t>(floats_before), -1);
+  values.insert(values.end(), {1, 2, 3});
+  bias.copy_in(values);
+  kernels.linear_forward({y.data(), of_y}, x.data(), weight.data(), bias.data() + floats_before,
+                         nullptr, R, I, O);
+  std::vector<float> rows(static_cast<std::size_t>(R * O));
+  y.copy_out(rows);
+  if (of_y == Precision::f32) return rows;
+  std::vector<std::uint16_t> bits(rows.size());
+  std::memcpy(bits.data(), rows.data(), bits.size() * sizeof bits[0]);
+  std::ranges::transform(bits, rows.begin(), from_bf16);
+  return rows;
+}
+
+TEST_F(LibrariesTest, ABiasIsAddedWhereverItStandsAndWhateverTheProductTakes) {
+  for (const Precision mode : {Precision::f32, Precision::bf16}) {
+    const auto kernels = make_cuda_kernels(device(mode));
+    for (const Precision of_y : {Precision::f32, mode}) {
+      for (const bool refused : {false, true}) {
+        for (const std::int64_t floats_before : {0, 1}) {
+          emulation::refuse_epilogue(CUBLASLT_EPILOGUE_BIAS, refused);
+          const auto y = biased_rows(*kernels, of_y, floats_before);
+          emulation::refuse_epilogue(CUBLASLT_EPILOGUE_BIAS, false);
+          EXPECT_EQ(y, (std::vector<float>{1, 2, 3, 1, 2, 3}));
+        }
+      }
+    }
+  }
 }
 
 TEST_F(LibrariesTest, DeterministicModeAllowsNoReductionAcrossBlocksOfAnyOrder) {
@@ -206,9 +244,11 @@ TEST_F(LibrariesTest, EveryFailureIsAnErrorThatSaysWhatWasBeingDone) {
   EXPECT_NE(failure_of([&] { run_linear(*kernels, 2, 16, 8); }).find("choosing an algorithm"),
             std::string::npos);
   emulation::refuse_epilogue(CUBLASLT_EPILOGUE_BIAS, true);
+  emulation::refuse_epilogue(CUBLASLT_EPILOGUE_DEFAULT, true);
   EXPECT_NE(failure_of([&] { run_linear(*kernels, 3, 16, 8); }).find("no algorithm for [3, 16]"),
             std::string::npos);
   emulation::refuse_epilogue(CUBLASLT_EPILOGUE_BIAS, false);
+  emulation::refuse_epilogue(CUBLASLT_EPILOGUE_DEFAULT, false);
   fail_next("execute", 1);
   EXPECT_EQ(failure_of(attention), "cuDNN failed while running attention: execution failed");
   fail_next("cudnnCreate", CUDNN_STATUS_NOT_INITIALIZED);

@@ -116,6 +116,8 @@ void check_epilogue(const FakeMatmulDescription& description, const FakeMatrixLa
   require(has_auxiliary == (description.auxiliary != nullptr),
           "an auxiliary matrix without its epilogue, or without it");
   if (has_bias) {
+    require(reinterpret_cast<std::uintptr_t>(description.bias) % 16 == 0,
+            "a bias that is not aligned to 16 bytes");
     archipelago::emulation::require_device(description.bias, d.rows * d.element(), "the bias");
   }
   if (!has_auxiliary) return;

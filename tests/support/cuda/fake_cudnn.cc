@@ -171,6 +171,7 @@ std::string Graph::attention_problem() const {
     if (!tensor->output) return "a result that is not an output";
   }
   if (shape[3] % 8 != 0 || shape[3] > 128) return "a head of that width";
+  if (attention_.is_backward() && shape[2] == 1) return "one position backward";
   return {};
 }
 
