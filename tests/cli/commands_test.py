@@ -215,6 +215,31 @@ class Commands(unittest.TestCase):
             "learners": [{"id": 0, "state": "ended", "step": 1, "tokens": 64}]}))
         return run_folder
 
+    def test_an_emulation_is_a_run_in_words(self):
+        (self.folder / "text.txt").write_text("In the beginning God created the heaven and the earth. " * 40)
+        data = self.folder / "text.h5"
+        self.assertEqual(run("prepare", "text", self.folder / "text.txt", "--out", data).returncode, DONE)
+        words = ["emulate", "--data.path", data, "--model.layers", "1", "--model.width", "16", "--model.heads", "2",
+                 "--model.context", "8", "--train.batch", "2", "--train.steps", "60", "--sync.learners", "2",
+                 "--train.step_seconds", "1,2", "--chaos", "kill learner=1 time=20", "--failure.return_seconds", "5"]
+        summaries = []
+        for name in ("first", "second"):
+            result = run(*words, "--out", self.folder / name)
+            self.assertEqual(result.returncode, DONE, result.stderr)
+            for word in ("validation loss", "were merged", "losses, rejoins    1, 1", "virtual time"):
+                self.assertIn(word, result.stdout)
+            summaries.append(json.loads((self.folder / name / "summary.json").read_text()))
+        self.assertEqual(summaries[0], summaries[1])
+        self.assertEqual(summaries[0]["outcome"], "complete")
+        self.assertEqual(run("replay", self.folder / "first").returncode, DONE)
+        self.assert_refused(CONFIGURATION, ["another folder"], *words, "--out", self.folder / "first")
+        self.assert_refused(CONFIGURATION, ["emulate:", "sync.ranks_per_learner", "sync.standby"], *words,
+                            "--sync.standby", "1", "--sync.ranks_per_learner", "2", "--out", self.folder / "third")
+        self.assert_refused(USAGE, ["--train.step_second", "--train.step_seconds"], "emulate", "--data.path", data,
+                            "--out", self.folder / "third", "--train.step_second", "1")
+        self.assert_refused(USAGE, ["--out"], "emulate", "--data.path", data)
+        self.assertFalse((self.folder / "third").exists())
+
     def test_report_and_watch(self):
         run_folder = self.run_folder()
         for _ in range(2):  # a run's own page is written anew
