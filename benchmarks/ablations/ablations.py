@@ -105,8 +105,8 @@ def print_row(name, summaries):
     losses = [summary["final_val_loss"] for summary in summaries]
     merged = statistics.mean(summary["merged_tokens"] / summary["trained_tokens"] for summary in summaries)
     print(f"| {name} | {', '.join(f'{loss:.4f}' for loss in losses)} | {statistics.mean(losses):.4f}"
-          f" | {mean('contributors'):.2f} | {merged:.1%} | {mean('losses'):.0f} | {mean('wall_s'):.0f}"
-          f" | {mean('goodput'):.1%} |", flush=True)
+          f" | {mean('merges'):.0f} | {mean('contributors'):.2f} | {merged:.1%} | {mean('losses'):.0f}"
+          f" | {mean('wall_s'):.0f} | {mean('goodput'):.1%} |", flush=True)
 
 
 def main():
@@ -127,8 +127,8 @@ def main():
             wanted = {(table, name, seed): pool.submit(runs.summary, options_of(changed, seed))
                       for seed in arguments.seeds for table in arguments.tables for name, changed in TABLES[table]}
             for table in arguments.tables:
-                print(f"\n## {table}\n\n| | validation loss, a seed each | mean | learners a merge | merged tokens"
-                      " | deaths | seconds | goodput |\n|---|---|---:|---:|---:|---:|---:|---:|")
+                print(f"\n## {table}\n\n| | validation loss, a seed each | mean | merges | learners a merge"
+                      " | merged tokens | deaths | seconds | goodput |\n|---|---|---:|---:|---:|---:|---:|---:|---:|")
                 for name, _ in TABLES[table]:
                     done = [wanted[table, name, seed].result() for seed in arguments.seeds]
                     if None not in done:
