@@ -28,6 +28,7 @@ BASE = {
 }
 ONE_SLOW = {"train.step_seconds": "1,1,1,1,1,1,1,2.5"}
 HALF_SLOW = {"train.step_seconds": "1,1,1,1,1.18,1.18,1.18,1.18", "train.jitter": 0.1}
+LONG = {"train.steps": 2500, "sync.outer_momentum": 0.7}
 FIRST = {"sync.quorum": 1, "sync.grace": 0}
 GRACE = {"sync.quorum": 1, "sync.grace": 0.75}
 ALL = {"sync.quorum": 8}
@@ -59,12 +60,18 @@ TABLES = {
     "slow": [*quorums("all alike", {}), *quorums("one of 8 takes 2.5 times as long", ONE_SLOW),
              *quorums("4 of 8 take 1.18 times as long, jitter 0.1", HALF_SLOW)],
     "deaths": [("none", {})] + [(f"a death every {seconds} s", {"chaos": f"kill learner=any every={seconds} seed={{seed}}"})
-                                for seconds in (100, 40, 15)],
+                                for seconds in (100, 40, 15)]
+    + [("none, 6 learners for the same tokens", {"sync.learners": 6, "train.steps": 800})],
     "momentum": values("outer momentum", "sync.outer_momentum", [0, 0.3, 0.5, 0.7, 0.9]),
-    "overlap": values("tau", "sync.overlap", [1, 2, 4, 12]),
+    "overlap": values("tau", "sync.overlap", [1, 2, 4])
+    + [(f"links of 1.5 s one way, tau = {steps}", {"link.latency": 1.5, "sync.overlap": steps})
+       for steps in (2, 6, 12)],
     "interval": [(f"H = {steps}", {"sync.interval": steps, "sync.fragments": min(steps, 24)})
                  for steps in (6, 12, 24, 48)],
     "fragments": values("P", "sync.fragments", [1, 4, 12]),
+    "long": [("data-parallel", {**LONG, "method": "data-parallel"}), ("decoupled", LONG),
+             *[(f"decoupled, a death every {seconds} s",
+                {**LONG, "chaos": f"kill learner=any every={seconds} seed={{seed}}"}) for seconds in (40, 15)]],
     "wire": values("up", "wire.up", ["f32", "bf16", "int8", "e3m0"]),
 }
 
