@@ -1,4 +1,5 @@
 #include <H5public.h>
+#include <dlfcn.h>
 #include <mpi.h>
 
 #include <boost/version.hpp>
@@ -6,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/git_hash.h"
+#include "cli/gpu_versions.h"
 #include "core/error.h"
 
 namespace archipelago::cli {
@@ -20,6 +22,12 @@ std::string mpi_version() {
   return whole.substr(0, whole.find_first_of(",\n"));
 }
 
+// Of the library that is found now, which need not be the one that this was built with.
+std::string fault_tolerance() {
+  return ::dlsym(RTLD_DEFAULT, "MPIX_Comm_revoke") != nullptr ? "with fault tolerance (ULFM)"
+                                                              : "without fault tolerance (ULFM)";
+}
+
 std::string hdf5_version() {
   unsigned major = 0;
   unsigned minor = 0;
@@ -32,8 +40,9 @@ std::string hdf5_version() {
 
 std::string version_text() {
   return std::string("archipelago " ARCHIPELAGO_VERSION " (") + kGitHash + ")\n" +
-         "MPI: " + mpi_version() + " in " ARCHIPELAGO_MPI_PREFIX "\n" + "HDF5: " + hdf5_version() +
-         "\n" + "Boost: " BOOST_LIB_VERSION "\n" + "compiler: GCC " __VERSION__ "\n";
+         "MPI: " + mpi_version() + ' ' + fault_tolerance() + " in " ARCHIPELAGO_MPI_PREFIX "\n" +
+         "HDF5: " + hdf5_version() + "\n" + "Boost: " BOOST_LIB_VERSION "\n" +
+         "compiler: GCC " __VERSION__ "\n" + gpu_versions();
 }
 
 }  // namespace archipelago::cli

@@ -59,8 +59,11 @@ class Commands(unittest.TestCase):
         result = run("--version")
         self.assertEqual(result.returncode, DONE)
         self.assertRegex(result.stdout, r"\Aarchipelago \d+\.\d+\.\d+ \(.+\)\n")
-        for word in ("MPI: Open MPI v5", "HDF5: 1.", "Boost: "):
+        self.assertRegex(result.stdout, r"\nMPI: Open MPI v5\S+ with fault tolerance \(ULFM\) in /")
+        for word in ("HDF5: 1.", "Boost: "):
             self.assertIn(word, result.stdout)
+        self.assertRegex(result.stdout, r"\nCUDA: (not built in\n|\d\d\.\d+\nNCCL: 2\.\d+\.\d+\n"
+                         r"cuDNN: 9\.\d+\.\d+\n)\Z")
 
     def test_wrong_command_lines(self):
         self.assert_refused(USAGE, ["--help"])
