@@ -134,6 +134,13 @@ class Kernels {
   // What is in this memory of floats as this device likes to have it while a layer is computed.
   virtual Numbers compact(float* memory) const = 0;
 
+  // x[count] for several products: x itself, or in `room` what they would each round it to.
+  virtual ConstNumbers rounded(const float* x, float* room, std::int64_t count) = 0;
+
+  // A model's parameters before a pass forward, which stay as they are until the pass backward is
+  // through: what products round them to is worked out here, not by each of them.
+  virtual void round_parameters(std::span<const float> parameters) = 0;
+
   // x[count] = 0.
   virtual void clear(float* x, std::int64_t count) = 0;
 

@@ -18,6 +18,8 @@ class CpuKernels final : public Kernels {
   void copy_in(void* to, const void* host, std::int64_t bytes) override;
   void copy_out(void* host, const void* from, std::int64_t bytes) override;
   Numbers compact(float* memory) const override { return memory; }
+  ConstNumbers rounded(const float* x, float*, std::int64_t) override { return x; }
+  void round_parameters(std::span<const float>) override {}
   void clear(float* x, std::int64_t count) override;
   // Differences are encoded on the thread that sends them.
   std::unique_ptr<Mover> make_mover(std::optional<Encoding>) override {

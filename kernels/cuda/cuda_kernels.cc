@@ -38,9 +38,13 @@ float* CudaKernels::allocate(std::int64_t count) {
   return static_cast<float*>(memory);
 }
 
-void CudaKernels::release(float* memory, std::int64_t) noexcept { cudaFree(memory); }
+void CudaKernels::release(float* memory, std::int64_t) noexcept {
+  forget_rounded(memory);
+  cudaFree(memory);
+}
 
 void CudaKernels::copy_in(void* to, const void* host, std::int64_t bytes) {
+  forget_rounded(to);
   staging_.copy_in(to, host, bytes, stream_);
 }
 

@@ -29,10 +29,12 @@ class CudaKernels final : public Kernels {
   void copy_in(void* to, const void* host, std::int64_t bytes) override;
   void copy_out(void* host, const void* from, std::int64_t bytes) override;
   Numbers compact(float* memory) const override { return {memory, device_.precision}; }
+  ConstNumbers rounded(const float* x, float* room, std::int64_t count) override;
+  void round_parameters(std::span<const float> parameters) override;
   void clear(float* x, std::int64_t count) override;
   std::unique_ptr<Mover> make_mover(std::optional<Encoding> differences) override;
-  // 256 MiB: products of thousands of rows fill the GPU.
-  std::int64_t logits_at_once() const override { return 1 << 26; }
+  // 2 GiB as floats: each time the table's whole gradient is read and written, so few times.
+  std::int64_t logits_at_once() const override { return 1 << 29; }
   std::int64_t rows_at_once() const override { return kGpuRowsAtOnce; }
   void embedding_forward(float* x, const std::int32_t* tokens, const float* token_table,
                          const float* position_table, std::int64_t B, std::int64_t T,
@@ -108,8 +110,12 @@ class CudaKernels final : public Kernels {
   cudaStream_t stream() const { return stream_.get(); }
 
  private:
-  // The operand as the product takes it: f32 in bf16 mode as its copy in `scratch`, which it stays
-  // in until the next call with that scratch.
+  // What round_parameters() has made of x[count], where a product takes it; else null.
+  const __nv_bfloat16* rounded_parameter(const float* x, std::int64_t count) const;
+  // That is no longer true of the parameters from x on, if they are of those.
+  void forget_rounded(const void* x);
+  // The operand as the product takes it: f32 in bf16 mode as a copy, in `scratch` until the next
+  // call with that scratch if it is no parameter's.
   ConstNumbers operand(cuda::Scratch& scratch, ConstNumbers x, std::int64_t count);
   // c[m, n] of a and b as matmul() has them.
   cuda::Product product(Numbers c, ConstNumbers a, ConstNumbers b, Transpose transpose,
@@ -165,9 +171,11 @@ class CudaKernels final : public Kernels {
   std::unique_ptr<cuda::Dnn> dnn_;
   std::unique_ptr<cuda::FusedAttention> fused_attention_;
   std::unique_ptr<cuda::PatchConvolution> patch_convolution_;
-  cuda::Scratch left_, right_;  // of a product, or of attention
-  cuda::Scratch bias_;          // of a product, as its result is
-  cuda::Scratch sums_;          // partial sums
+  cuda::Scratch left_, right_;         // of a product, or of attention
+  cuda::Scratch bias_;                 // of a product, as its result is
+  cuda::Scratch sums_;                 // partial sums
+  std::span<const float> parameters_;  // of which rounded_ is what products take
+  cuda::Scratch rounded_;
 };
 
 }  // namespace archipelago::kernels

@@ -7,8 +7,39 @@
 
 namespace archipelago::kernels {
 
+ConstNumbers CudaKernels::rounded(const float* x, float* room, std::int64_t count) {
+  if (device_.precision == Precision::f32) return x;
+  narrow(reinterpret_cast<__nv_bfloat16*>(room), x, count);
+  return Numbers(room, Precision::bf16);
+}
+
+void CudaKernels::round_parameters(std::span<const float> parameters) {
+  if (device_.precision == Precision::f32) return;
+  const std::int64_t count = std::ssize(parameters);
+  narrow(rounded_.reserve<__nv_bfloat16>(count), parameters.data(), count);
+  parameters_ = parameters;
+}
+
+const __nv_bfloat16* CudaKernels::rounded_parameter(const float* x, std::int64_t count) const {
+  constexpr std::int64_t kAligned = 16 / sizeof(__nv_bfloat16);
+  if (parameters_.empty()) return nullptr;
+  const std::int64_t offset = x - parameters_.data();
+  const bool inside = offset >= 0 && offset + count <= std::ssize(parameters_);
+  return inside && offset % kAligned == 0 ? rounded_.get<__nv_bfloat16>() + offset : nullptr;
+}
+
+void CudaKernels::forget_rounded(const void* x) {
+  const auto* begin = static_cast<const float*>(x);
+  if (begin >= parameters_.data() && begin < parameters_.data() + parameters_.size()) {
+    parameters_ = {};
+  }
+}
+
 ConstNumbers CudaKernels::operand(cuda::Scratch& scratch, ConstNumbers x, std::int64_t count) {
   if (x.precision == device_.precision) return x;
+  if (const __nv_bfloat16* parameter = rounded_parameter(x.f32(), count)) {
+    return Numbers(const_cast<__nv_bfloat16*>(parameter), Precision::bf16);
+  }
   auto* narrowed = scratch.reserve<__nv_bfloat16>(count);
   narrow(narrowed, x.f32(), count);
   return Numbers(narrowed, Precision::bf16);
@@ -30,9 +61,7 @@ cuda::Product CudaKernels::linear_map(Numbers y, ConstNumbers x, const float* we
                                       std::int64_t O) {
   cuda::Product map = product(y, x, weight, Transpose::neither, R, O, I);
   if (y.precision == Precision::bf16) {
-    auto* narrowed = bias_.reserve<__nv_bfloat16>(O);
-    narrow(narrowed, bias, O);
-    map.bias = narrowed;
+    map.bias = operand(bias_, bias, O).data;
   } else if (!cuda::Blas::takes_bias(bias)) {
     float* aligned = bias_.reserve<float>(O);
     copy(aligned, bias, O * static_cast<std::int64_t>(sizeof(float)));

@@ -98,6 +98,7 @@ double CudaKernels::sum_of_squares(const float* x, std::int64_t count) {
 
 void CudaKernels::adamw(float* parameters, float* gradients, float* first_moment,
                         float* second_moment, const AdamWStep& step, std::int64_t count) {
+  forget_rounded(parameters);
   const auto t = static_cast<double>(step.step);
   const double first_correction = 1.0 - std::pow(static_cast<double>(step.beta1), t);
   const double second_correction = 1.0 - std::pow(static_cast<double>(step.beta2), t);
@@ -121,6 +122,7 @@ void CudaKernels::adamw(float* parameters, float* gradients, float* first_moment
 
 void CudaKernels::sgd(float* parameters, float* gradients, float* momentum, const SgdStep& step,
                       std::int64_t count) {
+  forget_rounded(parameters);
   cuda::launch(stream(), "sgd", sgd_elements, cuda::blocks_up_to(count, kThreads), kThreads, 0,
                parameters, gradients, momentum, step, count);
 }

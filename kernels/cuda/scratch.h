@@ -31,6 +31,12 @@ class Scratch {
     return static_cast<T*>(memory_);
   }
 
+  // What the last reserve() gave.
+  template <typename T>
+  const T* get() const {
+    return static_cast<const T*>(memory_);
+  }
+
  private:
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;

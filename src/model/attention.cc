@@ -42,9 +42,12 @@ void Attention::backward(kernels::Kernels& kernels, const Storage& storage, cons
   const kernels::Numbers normed = kernels.compact(storage.work(WorkArea::normed));
   const kernels::Numbers d_qkv = kernels.compact(storage.work(WorkArea::wide));
   const kernels::Numbers d_mixed = kernels.compact(storage.work(WorkArea::wide) + rows * 3 * C);
+  // Where the norm's output is later.
+  const kernels::ConstNumbers d_out =
+      kernels.rounded(d_stream, storage.work(WorkArea::normed), rows * C);
   kernels.linear_backward_weight(storage.gradient(out_weight_), storage.gradient(out_bias_), mixed,
-                                 d_stream, rows, C, C);
-  kernels.linear_backward_input(d_mixed, d_stream, storage.value(out_weight_), rows, C, C);
+                                 d_out, rows, C, C);
+  kernels.linear_backward_input(d_mixed, d_out, storage.value(out_weight_), rows, C, C);
   kernels.attention_backward(d_qkv, d_mixed, mixed, storage.activation(log_sum_), qkv, causal,
                              batch, T, C, NH);
   norm_.forward_again(kernels, storage, normed, in, rows);

@@ -130,6 +130,7 @@ void Gpt::check(const Batch& batch) const {
 }
 
 float* Gpt::forward(const Batch& batch) {
+  kernels_->round_parameters(storage_.parameters());
   inputs_.copy_in(batch.inputs);
   targets_.copy_in(batch.targets);
   kernels_->embedding_forward(

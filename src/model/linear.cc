@@ -32,6 +32,7 @@ float Linear::loss(const Batch& batch) { return forward(batch, false); }
 
 float Linear::forward(const Batch& batch, bool gradients) {
   check_image_batch(config_, batch, max_batch_);
+  kernels_->round_parameters(storage_.parameters());
   images_.copy_in(batch.images);
   targets_.copy_in(batch.targets);
   kernels_->linear_forward(logits_.data(), images_.data(), storage_.value(parts_.weight),

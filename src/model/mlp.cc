@@ -35,10 +35,13 @@ void Mlp::backward(kernels::Kernels& kernels, const Storage& storage, const floa
   const kernels::Numbers normed = kernels.compact(storage.work(WorkArea::normed));
   const kernels::Numbers d_inner = kernels.compact(storage.work(WorkArea::wide));
   const kernels::Numbers inner = kernels.compact(storage.activation(inner_));
-  kernels.linear_backward_input(d_inner, d_stream, storage.value(out_weight_), rows, 4 * C, C);
+  // Where the norm's output is later.
+  const kernels::ConstNumbers d_out =
+      kernels.rounded(d_stream, storage.work(WorkArea::normed), rows * C);
+  kernels.linear_backward_input(d_inner, d_out, storage.value(out_weight_), rows, 4 * C, C);
   kernels.gelu_backward(d_inner, inner, rows * 4 * C);
   kernels.linear_backward_weight(storage.gradient(out_weight_), storage.gradient(out_bias_), inner,
-                                 d_stream, rows, 4 * C, C);
+                                 d_out, rows, 4 * C, C);
   norm_.forward_again(kernels, storage, normed, in, rows);
   kernels.linear_backward_weight(storage.gradient(in_weight_), storage.gradient(in_bias_), normed,
                                  d_inner, rows, C, 4 * C);

@@ -58,6 +58,7 @@ void Vit::forward(const Batch& batch) {
   const std::int64_t B = batch.batch;
   const std::int64_t C = config_.width;
   float* embedded = parts_.trunk.input(storage_);
+  kernels_->round_parameters(storage_.parameters());
   images_.copy_in(batch.images);
   targets_.copy_in(batch.targets);
   kernels_->patch_embedding_forward(embedded, storage_.activation(parts_.patches), images_.data(),

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "core/error.h"
@@ -162,6 +163,70 @@ TEST_F(LibrariesTest, AttentionGoesToTheOwnKernelWhereCudnnHasNone) {
   log_sum.copy_out(logs);
   // Scores of zero: the log of how many keys are seen.
   EXPECT_NEAR(logs[2], std::log(3.0F), 1e-6);
+}
+
+// Weights of ones behind some parameters; the same again after `change`; what y is then for x of
+// ones.
+template <typename Change>
+float product_after(Kernels& kernels, std::int64_t before, const Change& change) {
+  constexpr std::int64_t R = 1, I = 4, O = 8;
+  const Buffer x(kernels, R * I), parameters(kernels, before + I * O + O), y(kernels, R * O);
+  x.copy_in(std::vector<float>(R * I, 1));
+  parameters.copy_in(std::vector<float>(static_cast<std::size_t>(parameters.size()), 1));
+  kernels.round_parameters({parameters.data(), static_cast<std::size_t>(parameters.size())});
+  change(parameters);
+  const float* weight = parameters.data() + before;
+  kernels.linear_forward(kernels.compact(y.data()), x.data(), weight, weight + I * O, nullptr, R, I,
+                         O);
+  std::vector<float> rows(R * O);
+  y.copy_out(rows);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rows[0]) & 0xFFFF0000U);
+}
+
+TEST_F(LibrariesTest, ParametersAreRoundedOnceAPass) {
+  const auto kernels = make_cuda_kernels(device(Precision::bf16));
+  // Nobody is told of this: the product has what was rounded, if that is aligned.
+  const auto unseen = [&](const Buffer& parameters) {
+    kernels->clear(parameters.data(), parameters.size());
+  };
+  EXPECT_EQ(product_after(*kernels, 0, unseen), 5);
+  EXPECT_EQ(product_after(*kernels, 16, unseen), 5);
+  EXPECT_EQ(product_after(*kernels, 3, unseen), 0);
+
+  const auto copied = [](const Buffer& parameters) {
+    parameters.copy_in(std::vector<float>(static_cast<std::size_t>(parameters.size()), 2));
+  };
+  EXPECT_EQ(product_after(*kernels, 0, copied), 10);
+}
+
+TEST_F(LibrariesTest, OptimizersChangeWhatProductsRound) {
+  const auto kernels = make_cuda_kernels(device(Precision::bf16));
+  const auto moved = [&](const auto& step) {
+    return product_after(*kernels, 0, [&](const Buffer& parameters) {
+      const Buffer gradients(*kernels, parameters.size()), first(*kernels, parameters.size()),
+          second(*kernels, parameters.size());
+      step(parameters.data(), gradients.data(), first.data(), second.data(), parameters.size());
+    });
+  };
+  // Half of each parameter decays.
+  EXPECT_EQ(moved([&](float* p, float* g, float* m, float* v, std::int64_t count) {
+              kernels->adamw(p, g, m, v, {1, 0.9F, 0.9F, 1e-8F, 0.5F, 1, 1}, count);
+            }),
+            2.5F);
+  EXPECT_EQ(moved([&](float* p, float* g, float* m, float*, std::int64_t count) {
+              kernels->sgd(p, g, m, {1, 0.9F, 0.5F, 1}, count);
+            }),
+            2.5F);
+}
+
+TEST_F(LibrariesTest, WhatSeveralProductsTakeIsRoundedOnce) {
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    const auto kernels = make_cuda_kernels(device(precision));
+    const Buffer x(*kernels, 8), room(*kernels, 8);
+    const ConstNumbers rounded = kernels->rounded(x.data(), room.data(), 8);
+    EXPECT_EQ(rounded.precision, precision);
+    EXPECT_EQ(rounded.data, precision == Precision::f32 ? x.data() : room.data());
+  }
 }
 
 // On images of ones and weights of zero: what y and the weight's gradient become.
