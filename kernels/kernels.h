@@ -201,6 +201,12 @@ class Kernels {
   virtual void linear_backward_input(Numbers d_x, ConstNumbers d_y, const float* weight,
                                      std::int64_t R, std::int64_t I, std::int64_t O) = 0;
 
+  // The gradient through a linear map and the GELU before it: d_pre[R, I] = d_y[R, O] weight[I,
+  // O]^T times the GELU's slope at pre[R, I]. Both of one type.
+  virtual void linear_gelu_backward_input(Numbers d_pre, ConstNumbers d_y, const float* weight,
+                                          ConstNumbers pre, std::int64_t R, std::int64_t I,
+                                          std::int64_t O) = 0;
+
   // x[R, I]^T d_y[R, O] is added to d_weight[I, O], the column sums of d_y to d_bias[O].
   virtual void linear_backward_weight(float* d_weight, float* d_bias, ConstNumbers x,
                                       ConstNumbers d_y, std::int64_t R, std::int64_t I,

@@ -50,6 +50,9 @@ class CpuKernels final : public Kernels {
   void gelu_backward(Numbers d_act, Numbers pre, std::int64_t count) override;
   void linear_backward_input(Numbers d_x, ConstNumbers d_y, const float* weight, std::int64_t R,
                              std::int64_t I, std::int64_t O) override;
+  void linear_gelu_backward_input(Numbers d_pre, ConstNumbers d_y, const float* weight,
+                                  ConstNumbers pre, std::int64_t R, std::int64_t I,
+                                  std::int64_t O) override;
   void linear_backward_weight(float* d_weight, float* d_bias, ConstNumbers x, ConstNumbers d_y,
                               std::int64_t R, std::int64_t I, std::int64_t O) override;
   void matmul(Numbers c, ConstNumbers a, ConstNumbers b, Transpose transpose, bool add,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <vector>
 
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/gemm.h"
@@ -95,6 +96,14 @@ void CpuKernels::linear_backward_input(Numbers d_x, ConstNumbers d_y, const floa
     transpose(turned_weight_.data() + range.begin, I, weight + range.begin * O, O, range.size(), O);
   });
   matmul(d_x, d_y, turned_weight_.data(), Transpose::neither, false, R, I, O);
+}
+
+void CpuKernels::linear_gelu_backward_input(Numbers d_pre, ConstNumbers d_y, const float* weight,
+                                            ConstNumbers pre, std::int64_t R, std::int64_t I,
+                                            std::int64_t O) {
+  linear_backward_input(d_pre, d_y, weight, R, I, O);
+  std::vector<float> sums(pre.f32(), pre.f32() + R * I);
+  gelu_backward(d_pre, sums.data(), R * I);
 }
 
 void CpuKernels::linear_backward_weight(float* d_weight, float* d_bias, ConstNumbers x,

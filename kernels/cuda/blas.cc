@@ -81,6 +81,7 @@ class Preference {
 
 cublasLtEpilogue_t epilogue_of(const Product& product) {
   if (product.pre != nullptr) return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  if (product.slope_at != nullptr) return CUBLASLT_EPILOGUE_DGELU;
   return product.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
@@ -94,8 +95,8 @@ void describe(Description& description, const Product& product) {
   if (product.bias != nullptr) {
     description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
   }
-  if (product.pre != nullptr) {
-    description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.pre);
+  if (product.auxiliary() != nullptr) {
+    description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.auxiliary());
     description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.n);
   }
 }
@@ -108,7 +109,7 @@ Blas::Blas(bool deterministic) : deterministic_(deterministic) {
 
 Blas::~Blas() { cublasLtDestroy(handle_); }
 
-bool Blas::can_fuse_gelu(const Numbers& pre, std::int64_t n) {
+bool Blas::can_fuse_gelu(const ConstNumbers& pre, std::int64_t n) {
   return pre.precision == Precision::bf16 && n % 8 == 0 && alignment_of(pre.data) >= 16;
 }
 
@@ -138,7 +139,7 @@ const cublasLtMatmulAlgo_t* Blas::algorithm(const Product& product, const Call& 
        static_cast<int>(product.transpose), epilogue_of(product), product.add != nullptr, product.m,
        product.n, product.k, alignment_of(product.a.data), alignment_of(product.b.data),
        alignment_of(call.added), alignment_of(product.c.data), alignment_of(product.bias),
-       alignment_of(product.pre)});
+       alignment_of(product.auxiliary())});
   std::optional<cublasLtMatmulAlgo_t>& entry = new_entry->second;
   if (is_new) {
     Preference preference;

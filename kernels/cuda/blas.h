@@ -17,8 +17,9 @@ namespace archipelago::kernels::cuda {
 
 // c[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ add[m, n]), sums in f32. `transpose` says which of a and
 // b, which are of one type, is stored as its transpose. With `pre`, c = gelu(pre) of the tanh form
-// and pre[m, n] is the sum itself. `bias` and `pre` are of c's type. `add`, only where c is f32,
-// may be c.
+// and pre[m, n] is the sum itself. With `slope_at`, c is the sum times the GELU's slope at
+// slope_at[m, n]. `bias`, `pre` and `slope_at` are of c's type. `add`, only where c is f32, may be
+// c.
 struct Product {
   Numbers c;
   ConstNumbers a;
@@ -30,6 +31,10 @@ struct Product {
   const void* bias = nullptr;
   const float* add = nullptr;
   void* pre = nullptr;
+  const void* slope_at = nullptr;
+
+  // What cuBLASLt reads or writes beside the matrices.
+  const void* auxiliary() const { return pre != nullptr ? pre : slope_at; }
 };
 
 class Blas {
@@ -45,9 +50,9 @@ class Blas {
   // The same; Error(internal) where there is none.
   void multiply(const Product& product, cudaStream_t stream);
 
-  // Whether cuBLASLt can apply the GELU on the way to rows of n elements at these places. Not in
-  // f32: its tanh is an approximation that only bf16 results are too short to show.
-  static bool can_fuse_gelu(const Numbers& pre, std::int64_t n);
+  // Whether cuBLASLt can apply the GELU, or its slope, to rows of n elements at these places. Not
+  // in f32: its tanh is an approximation that only bf16 results are too short to show.
+  static bool can_fuse_gelu(const ConstNumbers& pre, std::int64_t n);
 
   // Whether cuBLASLt takes a bias from there: its kernels may read 16 bytes at a time, whatever
   // alignment of matrices they were chosen for.

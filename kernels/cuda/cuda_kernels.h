@@ -59,6 +59,9 @@ class CudaKernels final : public Kernels {
   void gelu_backward(Numbers d_act, Numbers pre, std::int64_t count) override;
   void linear_backward_input(Numbers d_x, ConstNumbers d_y, const float* weight, std::int64_t R,
                              std::int64_t I, std::int64_t O) override;
+  void linear_gelu_backward_input(Numbers d_pre, ConstNumbers d_y, const float* weight,
+                                  ConstNumbers pre, std::int64_t R, std::int64_t I,
+                                  std::int64_t O) override;
   void linear_backward_weight(float* d_weight, float* d_bias, ConstNumbers x, ConstNumbers d_y,
                               std::int64_t R, std::int64_t I, std::int64_t O) override;
   void matmul(Numbers c, ConstNumbers a, ConstNumbers b, Transpose transpose, bool add,
@@ -147,6 +150,8 @@ class CudaKernels final : public Kernels {
                               const float* log_sum, const float* qkv, bool causal, std::int64_t B,
                               std::int64_t T, std::int64_t C, std::int64_t NH);
   void gelu(Numbers act, Numbers pre, std::int64_t count);
+  // d_pre[count] is multiplied by the GELU's slope at pre.
+  void multiply_by_gelu_slope(Numbers d_pre, ConstNumbers pre, std::int64_t count);
   // The rows 0 to R - 1 in the order of their tokens, a token's in their own; in sums_.
   const std::int32_t* order_by_token(const std::int32_t* tokens, std::int64_t R);
   // patches[R, I] of images[B, channels, side, side].
@@ -157,11 +162,11 @@ class CudaKernels final : public Kernels {
   void add_filter(float* d_weight, const __nv_bfloat16* d_filter, const PatchShape& shape);
   void widen_with_bias(float* y, const __nv_bfloat16* in, const float* bias,
                        const PatchShape& shape);
-  // The sums over the rows of d_y[R, C] are added to d_bias[C]; with x, the sums of d_y * (x -
-  // mean)
-  // * rstd to d_weight[C] too.
-  void add_column_sums(float* d_bias, float* d_weight, ConstNumbers d_y, const float* x,
-                       const float* mean, const float* rstd, std::int64_t R, std::int64_t C);
+  // The sums over the rows of d_y[R, C] are added to d_bias[C].
+  void add_column_sums(float* d_bias, ConstNumbers d_y, std::int64_t R, std::int64_t C);
+  // Those of partial[tiles, 2, C] to first[C] and second[C]; [tiles, C] where second is null.
+  void add_partial_sums(float* first, float* second, const float* partial, std::int64_t tiles,
+                        std::int64_t C);
 
   Device device_;
   cuda::Stream stream_;

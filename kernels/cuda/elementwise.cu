@@ -21,6 +21,14 @@ __device__ float gelu_gate(float u) {
   return 1.0F / (1.0F + expf(-two_z));
 }
 
+// gelu'(u), with the gate at u.
+__device__ float gelu_slope(float u, float gate) {
+  const float slope = 1.5957691216057308F + 0.2140644488178F * u * u;  // d(2z)/du
+  // Far out the slope is large where gate * (1 - gate) is 0.
+  const float bend = gate * (1.0F - gate);
+  return gate + (bend > 0 ? u * bend * slope : 0.0F);
+}
+
 template <int N>
 __global__ void clear_elements(float* x, std::int64_t count) {
   const float zeros[N] = {};
@@ -56,15 +64,24 @@ __global__ void gelu_backward_elements(T* d_act, T* pre, std::int64_t count) {
     load(gradients, d_act + i);
     for (int k = 0; k < N; ++k) {
       const float u = values[k];
-      const float s = gelu_gate(u);
-      const float slope = 1.5957691216057308F + 0.2140644488178F * u * u;  // d(2z)/du
-      values[k] = u * s;
-      // Far out the slope is large where s * (1 - s) is 0.
-      const float bend = s * (1.0F - s);
-      gradients[k] *= s + (bend > 0 ? u * bend * slope : 0.0F);
+      const float gate = gelu_gate(u);
+      values[k] = u * gate;
+      gradients[k] *= gelu_slope(u, gate);
     }
     store(pre + i, values);
     store(d_act + i, gradients);
+  }
+}
+
+template <int N, typename T>
+__global__ void gelu_slope_elements(T* d_pre, const T* pre, std::int64_t count) {
+  for (std::int64_t i = grid_thread() * N; i < count; i += grid_threads() * N) {
+    float values[N];
+    float gradients[N];
+    load(values, pre + i);
+    load(gradients, d_pre + i);
+    for (int k = 0; k < N; ++k) gradients[k] *= gelu_slope(values[k], gelu_gate(values[k]));
+    store(d_pre + i, gradients);
   }
 }
 
@@ -183,6 +200,19 @@ void CudaKernels::gelu_backward(Numbers d_act, Numbers pre, std::int64_t count) 
         count,
         [&]<int N>(std::integral_constant<int, N>) {
           cuda::launch(stream(), "gelu_backward", gelu_backward_elements<N, T>,
+                       cuda::blocks_up_to(count, N * kThreads), kThreads, 0, gradient, in, count);
+        },
+        gradient, in);
+  });
+}
+
+void CudaKernels::multiply_by_gelu_slope(Numbers d_pre, ConstNumbers pre, std::int64_t count) {
+  cuda::typed(d_pre, [&]<typename T>(T* gradient) {
+    const auto* in = static_cast<const T*>(pre.data);
+    cuda::in_vectors<cuda::kWidest<T>>(
+        count,
+        [&]<int N>(std::integral_constant<int, N>) {
+          cuda::launch(stream(), "gelu_backward", gelu_slope_elements<N, T>,
                        cuda::blocks_up_to(count, N * kThreads), kThreads, 0, gradient, in, count);
         },
         gradient, in);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/numbers.h"
@@ -17,6 +19,8 @@ constexpr float kEpsilon = 1e-5F;
 constexpr int kVector = 4;
 constexpr int kThreads = 256;
 constexpr std::int64_t kRows = kThreads / kWarp;  // a block
+constexpr std::size_t kSharedBytes = 48 << 10;    // that every GPU's blocks may have
+constexpr std::int64_t kMostBackwardBlocks = 512;
 
 template <int N, typename Y>
 __device__ void normalize_row(Y* y, const float* x, float mean, float rstd, const float* weight,
@@ -66,41 +70,64 @@ __global__ void layer_norm_again_rows(Y* y, const float* x, const float* mean, c
   if (r < R) normalize_row<N>(y + r * C, x + r * C, mean[r], rstd[r], weight, bias, C);
 }
 
+// Warps take rows in turn. Each adds up its rows' parts of d_bias and d_weight, [2, C], in shared
+// memory, and the block those of its warps in partial[blocks, 2, C]; where the memory is too small
+// for one warp's, its only warp does so in its part of `partial`.
 template <int N, typename DY>
-__global__ void layer_norm_backward_rows(float* d_x, const DY* d_y, const float* x,
+__global__ void layer_norm_backward_rows(float* d_x, float* partial, const DY* d_y, const float* x,
                                          const float* mean, const float* rstd, const float* weight,
-                                         std::int64_t R, std::int64_t C) {
-  const std::int64_t r = cuda::grid_warp();
-  if (r >= R) return;
-  const float* in = x + r * C;
-  const DY* d_out = d_y + r * C;
-  const float m = mean[r];
-  const float s = rstd[r];
-  float values[N], gradients[N], weights[N];
-  float sum = 0;
-  float dot = 0;
-  for (std::int64_t c = lane() * N; c < C; c += kWarp * N) {
-    load(values, in + c);
-    load(gradients, d_out + c);
-    load(weights, weight + c);
-    for (int k = 0; k < N; ++k) {
-      const float d_normal = gradients[k] * weights[k];
-      sum += d_normal;
-      dot += d_normal * (values[k] - m) * s;
+                                         bool in_shared, std::int64_t R, std::int64_t C) {
+  float* shared = cuda::shared_memory<float>();
+  float* total = partial + blockIdx.x * 2 * C;
+  float* sums = in_shared ? shared + cuda::warp() * 2 * C : total;
+  for (std::int64_t c = lane(); c < C; c += kWarp) sums[c] = sums[C + c] = 0;
+  __syncwarp(cuda::kWholeWarp);
+  const std::int64_t warps = blockDim.x / kWarp;
+  for (std::int64_t r = cuda::grid_warp(); r < R; r += gridDim.x * warps) {
+    const float* in = x + r * C;
+    const DY* d_out = d_y + r * C;
+    const float m = mean[r];
+    const float s = rstd[r];
+    float values[N], gradients[N], weights[N];
+    float sum = 0;
+    float dot = 0;
+    for (std::int64_t c = lane() * N; c < C; c += kWarp * N) {
+      load(values, in + c);
+      load(gradients, d_out + c);
+      load(weights, weight + c);
+      for (int k = 0; k < N; ++k) {
+        const float d_normal = gradients[k] * weights[k];
+        sum += d_normal;
+        dot += d_normal * (values[k] - m) * s;
+      }
+    }
+    sum = warp_sum(sum) / static_cast<float>(C);
+    dot = warp_sum(dot) / static_cast<float>(C);
+    for (std::int64_t c = lane() * N; c < C; c += kWarp * N) {
+      float d_in[N], d_bias[N], d_weight[N];
+      load(values, in + c);
+      load(gradients, d_out + c);
+      load(weights, weight + c);
+      load(d_in, d_x + r * C + c);
+      load(d_bias, sums + c);
+      load(d_weight, sums + C + c);
+      for (int k = 0; k < N; ++k) {
+        const float normal = (values[k] - m) * s;
+        d_in[k] += s * (gradients[k] * weights[k] - sum - normal * dot);
+        d_bias[k] += gradients[k];
+        d_weight[k] += gradients[k] * normal;
+      }
+      store(d_x + r * C + c, d_in);
+      store(sums + c, d_bias);
+      store(sums + C + c, d_weight);
     }
   }
-  sum = warp_sum(sum) / static_cast<float>(C);
-  dot = warp_sum(dot) / static_cast<float>(C);
-  for (std::int64_t c = lane() * N; c < C; c += kWarp * N) {
-    float d_in[N];
-    load(values, in + c);
-    load(gradients, d_out + c);
-    load(weights, weight + c);
-    load(d_in, d_x + r * C + c);
-    for (int k = 0; k < N; ++k) {
-      d_in[k] += s * (gradients[k] * weights[k] - sum - (values[k] - m) * s * dot);
-    }
-    store(d_x + r * C + c, d_in);
+  if (!in_shared) return;
+  __syncthreads();
+  for (std::int64_t c = threadIdx.x; c < 2 * C; c += blockDim.x) {
+    float all = 0;
+    for (std::int64_t w = 0; w < warps; ++w) all += shared[w * 2 * C + c];
+    total[c] = all;
   }
 }
 
@@ -139,17 +166,23 @@ void CudaKernels::layer_norm_again(Numbers y, const float* x, const float* mean,
 void CudaKernels::layer_norm_backward(float* d_x, float* d_weight, float* d_bias, ConstNumbers d_y,
                                       const float* x, const float* mean, const float* rstd,
                                       const float* weight, std::int64_t R, std::int64_t C) {
+  const auto sums_bytes = static_cast<std::size_t>(2 * C) * sizeof(float);
+  const std::size_t warps = std::clamp<std::size_t>(kSharedBytes / sums_bytes, 1, kRows);
+  const bool in_shared = warps * sums_bytes <= kSharedBytes;
+  const unsigned int blocks =
+      cuda::blocks_up_to(R, static_cast<std::int64_t>(warps), kMostBackwardBlocks);
+  float* partial = sums_.reserve<float>(static_cast<std::int64_t>(blocks) * 2 * C);
   cuda::typed(d_y, [&]<typename DY>(const DY* d_out) {
     cuda::in_vectors<kVector>(
         C,
         [&]<int N>(std::integral_constant<int, N>) {
-          cuda::launch(stream(), "layer_norm_backward", layer_norm_backward_rows<N, DY>,
-                       cuda::blocks_for(R, kRows), kThreads, 0, d_x, d_out, x, mean, rstd, weight,
-                       R, C);
+          cuda::launch(stream(), "layer_norm_backward", layer_norm_backward_rows<N, DY>, blocks,
+                       static_cast<unsigned int>(warps) * kWarp, in_shared ? warps * sums_bytes : 0,
+                       d_x, partial, d_out, x, mean, rstd, weight, in_shared, R, C);
         },
         d_x, d_out, x, weight);
   });
-  add_column_sums(d_bias, d_weight, d_y, x, mean, rstd, R, C);
+  add_partial_sums(d_bias, d_weight, partial, blocks, C);
 }
 
 }  // namespace archipelago::kernels

@@ -104,11 +104,22 @@ void CudaKernels::linear_backward_input(Numbers d_x, ConstNumbers d_y, const flo
   matmul(d_x, d_y, weight, Transpose::right, false, R, I, O);
 }
 
+void CudaKernels::linear_gelu_backward_input(Numbers d_pre, ConstNumbers d_y, const float* weight,
+                                             ConstNumbers pre, std::int64_t R, std::int64_t I,
+                                             std::int64_t O) {
+  cuda::Product map = product(d_pre, d_y, weight, Transpose::right, R, I, O);
+  map.slope_at = pre.data;
+  if (cuda::Blas::can_fuse_gelu(pre, I) && blas_.try_multiply(map, stream())) return;
+  map.slope_at = nullptr;
+  blas_.multiply(map, stream());
+  multiply_by_gelu_slope(d_pre, pre, R * I);
+}
+
 void CudaKernels::linear_backward_weight(float* d_weight, float* d_bias, ConstNumbers x,
                                          ConstNumbers d_y, std::int64_t R, std::int64_t I,
                                          std::int64_t O) {
   matmul(d_weight, x, d_y, Transpose::left, true, I, O, R);
-  add_column_sums(d_bias, nullptr, d_y, nullptr, nullptr, nullptr, R, O);
+  add_column_sums(d_bias, d_y, R, O);
 }
 
 void CudaKernels::matmul(Numbers c, ConstNumbers a, ConstNumbers b, Transpose transpose, bool add,

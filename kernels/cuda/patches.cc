@@ -42,7 +42,7 @@ void CudaKernels::patch_embedding_backward(float* d_weight, float* d_bias, float
     narrow(d_y_narrow, d_y, shape.outputs());
     if (patch_convolution_->backward(shape, d_filter, images_narrow, d_y_narrow)) {
       add_filter(d_weight, d_filter, shape);
-      add_column_sums(d_bias, nullptr, d_y, nullptr, nullptr, nullptr, shape.R(), shape.O);
+      add_column_sums(d_bias, d_y, shape.R(), shape.O);
       return;
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "model/module.h"
@@ -29,6 +30,7 @@ class Attention final : public Module {
   LayerNorm norm_;
   Parameter qkv_weight_, qkv_bias_, out_weight_, out_bias_;
   Activation qkv_, mixed_, log_sum_;
+  std::optional<Activation> normed_;  // the norm's output, where it is kept
 };
 
 }  // namespace archipelago::model

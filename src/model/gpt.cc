@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 
@@ -31,8 +32,9 @@ std::int64_t slice_sequences(const config::Model& config, std::int64_t batch, st
 
 }  // namespace
 
-GptPlan::GptPlan(const config::Model& config, ExpertExchange* exchange)
-    : token_table(plan.add("wte.weight", {config.vocabulary, config.width}, TensorRole::table)),
+GptPlan::GptPlan(const config::Model& config, Plan empty, ExpertExchange* exchange)
+    : plan(std::move(empty)),
+      token_table(plan.add("wte.weight", {config.vocabulary, config.width}, TensorRole::table)),
       position_table(plan.add("wpe.weight", {config.context, config.width}, TensorRole::table)),
       trunk(plan, config, config.context, true, exchange) {}
 

@@ -10,7 +10,8 @@ namespace archipelago::model {
 
 // The tensors and activations of a decoder, no memory yet.
 struct GptPlan {
-  explicit GptPlan(const config::Model& config, ExpertExchange* exchange = nullptr);
+  explicit GptPlan(const config::Model& config, Plan empty = Plan(),
+                   ExpertExchange* exchange = nullptr);
 
   Plan plan;
   Parameter token_table, position_table;

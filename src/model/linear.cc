@@ -6,8 +6,9 @@
 
 namespace archipelago::model {
 
-LinearPlan::LinearPlan(const config::Model& config)
-    : weight(
+LinearPlan::LinearPlan(const config::Model& config, Plan empty)
+    : plan(std::move(empty)),
+      weight(
           plan.add("head.weight", {image_numbers(config), config.vocabulary}, TensorRole::table)),
       bias(plan.add("head.bias", {config.vocabulary}, TensorRole::vector)) {}
 

@@ -9,7 +9,7 @@ namespace archipelago::model {
 
 // The tensors of a linear classifier, no memory yet.
 struct LinearPlan {
-  explicit LinearPlan(const config::Model& config);
+  explicit LinearPlan(const config::Model& config, Plan empty = Plan());
 
   Plan plan;
   Parameter weight, bias;

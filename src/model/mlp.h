@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "model/module.h"
@@ -23,7 +24,9 @@ class Mlp final : public Module {
   std::int64_t width_;
   LayerNorm norm_;
   Parameter in_weight_, in_bias_, out_weight_, out_bias_;
-  Activation inner_;  // before the GELU in forward, after it once backward has been there
+  // Before the GELU in forward; after it once backward has been there, if that is not kept.
+  Activation inner_;
+  std::optional<Activation> normed_, act_;  // the outputs of norm and GELU, where they are kept
 };
 
 }  // namespace archipelago::model

@@ -25,7 +25,7 @@ class Network : public Model {
           Arguments... arguments)
       : config_(config),
         kernels_(std::move(kernels)),
-        parts_(config, arguments...),
+        parts_(config, Plan(kernels_->compact(nullptr).precision), arguments...),
         storage_(*kernels_, parts_.plan, rows) {}
 
   config::Model config_;

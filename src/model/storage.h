@@ -27,10 +27,21 @@ constexpr int kWorkAreas = 2;
 // all counted in elements a row (a position of a sequence).
 class Plan {
  public:
+  // `compact`: of the numbers that only a layer sees (Kernels::compact()).
+  explicit Plan(kernels::Precision compact = kernels::Precision::f32) : compact_(compact) {}
+
   Parameter add(std::string name, std::vector<std::int64_t> shape, TensorRole role);
 
   // Memory of `per_row` elements a row that lasts from forward to backward.
   Activation keep(std::int64_t per_row);
+
+  // The same for compact numbers.
+  Activation keep_compact(std::int64_t per_row) {
+    return keep(compact_ == kernels::Precision::bf16 ? (per_row + 1) / 2 : per_row);
+  }
+
+  // Whether to keep what backward could work out again: where compact numbers leave the memory.
+  bool keeps_more() const { return compact_ == kernels::Precision::bf16; }
 
   // What is kept from now on takes the memory from `place` on (an earlier kept_per_row()) again,
   // for modules whose activations never have to last at the same time.
@@ -49,6 +60,7 @@ class Plan {
   std::int64_t work_per_row(WorkArea area) const { return work_per_row_[static_cast<int>(area)]; }
 
  private:
+  kernels::Precision compact_;
   std::vector<TensorInfo> tensors_;
   std::int64_t parameters_ = 0;
   std::int64_t next_kept_ = 0;

@@ -18,8 +18,9 @@ std::int64_t patch_size(const config::Model& config) { return patch_shape(config
 
 std::int64_t patch_count(const config::Model& config) { return patch_shape(config, 1).T(); }
 
-VitPlan::VitPlan(const config::Model& config)
-    : patch_weight(
+VitPlan::VitPlan(const config::Model& config, Plan empty)
+    : plan(std::move(empty)),
+      patch_weight(
           plan.add("patches.weight", {patch_size(config), config.width}, TensorRole::matrix)),
       patch_bias(plan.add("patches.bias", {config.width}, TensorRole::vector)),
       position_table(

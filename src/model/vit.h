@@ -12,7 +12,7 @@ std::int64_t patch_count(const config::Model& config);
 
 // The tensors and activations of an image classifier, no memory yet.
 struct VitPlan {
-  explicit VitPlan(const config::Model& config);
+  explicit VitPlan(const config::Model& config, Plan empty = Plan());
 
   Plan plan;
   Parameter patch_weight, patch_bias, position_table;

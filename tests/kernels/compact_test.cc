@@ -84,6 +84,30 @@ TEST_P(CompactTest, GeluAndItsGradient) {
   }
 }
 
+TEST_P(CompactTest, LinearMapsGradientsThroughAGelu) {
+  constexpr double kSteepest = 1.13;
+  for (const auto [R, I, O] : kSizes) {
+    const auto pre = compact_array(R * I);
+    const auto weight = random_array(I * O);
+    const auto d_y = compact_array(R * O);
+    const auto d_pre = compact_array(R * I);
+    kernels_->linear_gelu_backward_input(d_pre.numbers(), d_y.numbers(), weight.data(),
+                                         pre.numbers(), R, I, O);
+    const Array turned = reference::transposed(weight.start, I, O);
+    Array expected = reference::product(d_y.start, turned, R, I, O);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto gelu = [](const Array& v) { return reference::gelu(v)[0]; };
+      expected[i] *= numeric_gradient(gelu, {pre.start[i]})[0];
+    }
+    // The product may be rounded before and after.
+    const Array sizes = reference::product(magnitudes(d_y.start), magnitudes(turned), R, I, O);
+    expect_rounded(d_pre.now(), expected,
+                   reference::sum(scaled(sizes, kSteepest), scaled(magnitudes(expected), 2)),
+                   "d_pre");
+    EXPECT_EQ(pre.now(), pre.start);
+  }
+}
+
 TEST_P(CompactTest, LinearMapsGradients) {
   for (const auto [R, I, O] : kSizes) {
     const auto x = compact_array(R * I);

@@ -56,31 +56,33 @@ TEST_P(LayerNormTest, BackwardAddsEveryGradient) {
   }
 }
 
-// Sums over more rows than a GPU's block takes together, against the formula.
-TEST_P(LayerNormTest, BackwardOverManyRows) {
-  constexpr std::int64_t R = 1100, C = 35;
-  const auto x = random_array(R * C);
-  const auto weight = random_array(C);
-  const auto bias = random_array(C);
-  const auto y = random_array(R * C);
-  const auto mean = random_array(R);
-  const auto rstd = random_array(R);
-  const auto d_y = random_array(R * C);
-  const auto d_x = random_array(R * C);
-  const auto d_weight = random_array(C);
-  const auto d_bias = random_array(C);
-  kernels_->layer_norm_forward(y.data(), mean.data(), rstd.data(), x.data(), weight.data(),
-                               bias.data(), R, C);
-  kernels_->layer_norm_backward(d_x.data(), d_weight.data(), d_bias.data(), d_y.data(), x.data(),
-                                mean.data(), rstd.data(), weight.data(), R, C);
-  Array weight_sums(C, 0.0), bias_sums(C, 0.0);
-  const Array normal = reference::layer_norm(x.start, Array(C, 1.0), Array(C, 0.0));
-  for (std::int64_t i = 0; i < R * C; ++i) {
-    weight_sums[i % C] += d_y.start[i] * normal[i];
-    bias_sums[i % C] += d_y.start[i];
+// Sums over more rows than a GPU's block, and its warps, take together, and over rows whose sums
+// do not fit a block's memory; against the formula.
+TEST_P(LayerNormTest, BackwardOverManyRowsAndLongOnes) {
+  for (const auto [R, C] : {Sizes{1100, 35}, Sizes{4200, 4}, Sizes{3, 6200}}) {
+    const auto x = random_array(R * C);
+    const auto weight = random_array(C);
+    const auto bias = random_array(C);
+    const auto y = random_array(R * C);
+    const auto mean = random_array(R);
+    const auto rstd = random_array(R);
+    const auto d_y = random_array(R * C);
+    const auto d_x = random_array(R * C);
+    const auto d_weight = random_array(C);
+    const auto d_bias = random_array(C);
+    kernels_->layer_norm_forward(y.data(), mean.data(), rstd.data(), x.data(), weight.data(),
+                                 bias.data(), R, C);
+    kernels_->layer_norm_backward(d_x.data(), d_weight.data(), d_bias.data(), d_y.data(), x.data(),
+                                  mean.data(), rstd.data(), weight.data(), R, C);
+    Array weight_sums(C, 0.0), bias_sums(C, 0.0);
+    const Array normal = reference::layer_norm(x.start, Array(C, 1.0), Array(C, 0.0));
+    for (std::int64_t i = 0; i < R * C; ++i) {
+      weight_sums[i % C] += d_y.start[i] * normal[i];
+      bias_sums[i % C] += d_y.start[i];
+    }
+    expect_added(d_weight, weight_sums, tolerance(), "d_weight");
+    expect_added(d_bias, bias_sums, tolerance(), "d_bias");
   }
-  expect_added(d_weight, weight_sums, tolerance(), "d_weight");
-  expect_added(d_bias, bias_sums, tolerance(), "d_bias");
 }
 
 }  // namespace

@@ -110,8 +110,10 @@ void check_layouts(const FakeMatmulDescription& description, const FakeMatrixLay
 }
 
 void check_epilogue(const FakeMatmulDescription& description, const FakeMatrixLayout& d) {
-  const bool has_bias = description.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
-  const bool has_auxiliary = description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  const bool has_bias = description.epilogue == CUBLASLT_EPILOGUE_BIAS ||
+                        description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  const bool has_auxiliary = description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+                             description.epilogue == CUBLASLT_EPILOGUE_DGELU;
   require(has_bias == (description.bias != nullptr), "a bias without its epilogue, or without it");
   require(has_auxiliary == (description.auxiliary != nullptr),
           "an auxiliary matrix without its epilogue, or without it");
@@ -142,6 +144,12 @@ void check_address(const void* memory, const FakeMatrixLayout& layout, std::uint
 double gelu(double u) {
   return 0.5 * u *
          (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (u + 0.044715 * u * u * u)));
+}
+
+double gelu_slope(double u) {
+  const double inner = std::sqrt(2.0 / std::numbers::pi);
+  const double t = std::tanh(inner * (u + 0.044715 * u * u * u));
+  return 0.5 * (1.0 + t) + 0.5 * u * (1.0 - t * t) * inner * (1.0 + 3 * 0.044715 * u * u);
 }
 
 struct Operands {
@@ -176,9 +184,11 @@ void compute(const Operands& o) {
       // With beta 0 the addend is not read: it may be NaN.
       if (o.beta != 0) sum += o.beta * o.c.at(o.c_memory, i, j);
       if (description.bias != nullptr) sum += o.d.at(description.bias, i, 0);
-      if (description.auxiliary != nullptr) {
+      if (description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
         auxiliary.put(description.auxiliary, i, j, sum);
         sum = gelu(sum);
+      } else if (description.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+        sum *= gelu_slope(auxiliary.at(description.auxiliary, i, j));
       }
       o.d.put(o.d_memory, i, j, sum);
     }
