@@ -16,6 +16,11 @@ void check_blas(cublasStatus_t status, const std::string& doing) {
   if (status != CUBLAS_STATUS_SUCCESS) fail("cuBLASLt", cublasLtGetStatusString(status), doing);
 }
 
+// What cuBLASLt answers where it has no kernel for a combination of types, epilogue and addresses.
+bool is_refusal(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+}
+
 // The largest power of two up to 256 that divides the address: what an algorithm may count on.
 unsigned int alignment_of(const void* memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
@@ -133,7 +138,7 @@ struct Blas::Call {
   const void* added;
 };
 
-const cublasLtMatmulAlgo_t* Blas::algorithm(const Product& product, const Call& call) {
+std::optional<cublasLtMatmulAlgo_t>& Blas::algorithm(const Product& product, const Call& call) {
   const auto [new_entry, is_new] = algorithms_.try_emplace(
       {static_cast<int>(product.a.precision), static_cast<int>(product.c.precision),
        static_cast<int>(product.transpose), epilogue_of(product), product.add != nullptr, product.m,
@@ -157,23 +162,27 @@ const cublasLtMatmulAlgo_t* Blas::algorithm(const Product& product, const Call& 
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle_, call.description.get(), call.b.get(), call.a.get(), call.c.get(), call.c.get(),
         preference.get(), 1, &result, &count);
-    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_blas(status, "choosing an algorithm");
+    if (!is_refusal(status)) check_blas(status, "choosing an algorithm");
     if (status == CUBLAS_STATUS_SUCCESS && count > 0) entry = result.algo;
   }
-  return entry ? &*entry : nullptr;
+  return entry;
 }
 
 bool Blas::try_multiply(const Product& product, cudaStream_t stream) {
   const Call call(product);
-  const cublasLtMatmulAlgo_t* const chosen = algorithm(product, call);
-  if (chosen == nullptr) return false;
+  std::optional<cublasLtMatmulAlgo_t>& chosen = algorithm(product, call);
+  if (!chosen) return false;
   const float one = 1;
   const float beta = product.add != nullptr ? 1 : 0;
-  check_blas(cublasLtMatmul(handle_, call.description.get(), &one, product.b.data, call.b.get(),
-                            product.a.data, call.a.get(), &beta, call.added, call.c.get(),
-                            product.c.data, call.c.get(), chosen,
-                            workspace_.reserve<char>(kWorkspaceBytes), kWorkspaceBytes, stream),
-             "multiplying");
+  const cublasStatus_t status = cublasLtMatmul(
+      handle_, call.description.get(), &one, product.b.data, call.b.get(), product.a.data,
+      call.a.get(), &beta, call.added, call.c.get(), product.c.data, call.c.get(), &*chosen,
+      workspace_.reserve<char>(kWorkspaceBytes), kWorkspaceBytes, stream);
+  if (is_refusal(status)) {
+    chosen.reset();
+    return false;
+  }
+  check_blas(status, "multiplying");
   return true;
 }
 

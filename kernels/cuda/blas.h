@@ -60,8 +60,8 @@ class Blas {
 
  private:
   struct Call;
-  // The algorithm for products of this call's kind, which is asked for once; null where none is.
-  const cublasLtMatmulAlgo_t* algorithm(const Product& product, const Call& call);
+  // The algorithm for products of this call's kind, which is asked for once; nothing where none is.
+  std::optional<cublasLtMatmulAlgo_t>& algorithm(const Product& product, const Call& call);
 
   bool deterministic_;
   cublasLtHandle_t handle_ = nullptr;

@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, CompactTest, testing::ValuesIn(backends()), b
 struct Sizes {
   std::int64_t R, I, O;
 };
-constexpr Sizes kSizes[] = {{1, 1, 1}, {3, 5, 7}, {17, 9, 16}, {65, 33, 31}};
+constexpr Sizes kSizes[] = {{1, 1, 1}, {3, 5, 7}, {17, 9, 16}, {17, 16, 9}, {65, 33, 31}};
 
 // Weights and biases are rounded.
 Array linear_sensitivity(const TestArray& x, const TestArray& weight, const TestArray& bias,

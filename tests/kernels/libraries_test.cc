@@ -80,6 +80,9 @@ TEST_F(LibrariesTest, CompactNumbersAreNotConverted) {
   EXPECT_EQ(products[0].epilogue, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
   EXPECT_EQ(products[1].result, CUDA_R_32F) << "the residual stream";
   EXPECT_EQ(products[1].operands, CUDA_R_16BF);
+  kernels->linear_gelu_backward_input(kernels->compact(pre.data()), kernels->compact(x.data()),
+                                      weight.data(), kernels->compact(y.data()), R, O, I);
+  EXPECT_EQ(emulation::take_products()[0].epilogue, CUBLASLT_EPILOGUE_DGELU);
 }
 
 TEST_F(LibrariesTest, TheGeluGoesAloneWhereItCannotBeFused) {
@@ -226,6 +229,17 @@ TEST_F(LibrariesTest, WhatSeveralProductsTakeIsRoundedOnce) {
     const ConstNumbers rounded = kernels->rounded(x.data(), room.data(), 8);
     EXPECT_EQ(rounded.precision, precision);
     EXPECT_EQ(rounded.data, precision == Precision::f32 ? x.data() : room.data());
+  }
+}
+
+TEST_F(LibrariesTest, WhatAnAlgorithmRefusesWhenItRunsIsDoneWithoutItsEpilogue) {
+  for (const char* function : {"cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"}) {
+    for (const auto status : {CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE}) {
+      const auto kernels = make_cuda_kernels(device(Precision::bf16));
+      fail_next(function, status);
+      EXPECT_EQ(biased_rows(*kernels, Precision::bf16, 0), (std::vector<float>{1, 2, 3, 1, 2, 3}));
+      EXPECT_EQ(emulation::take_products()[0].epilogue, CUBLASLT_EPILOGUE_DEFAULT);
+    }
   }
 }
 
