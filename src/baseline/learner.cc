@@ -1,6 +1,7 @@
 #include "baseline/learner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "runtime/clock.h"
@@ -51,13 +52,22 @@ void Learner::train(Method& method, const Averager* averager, Roll& roll, Record
     if (!meets) continue;
     const auto& entries = roll.finish();
     tell(entries);
-    stop = std::ranges::any_of(entries, [](const RollEntry& e) { return e.stop != 0; });
+    stop = shall_stop(entries);
   }
   method.finish();
   roll.start(entry(method, averager));
   tell(roll.finish());
   if (records != nullptr) records->end();
   if (stop && watches_folder_) std::filesystem::remove(folder_.stop());
+}
+
+// The same on every rank.
+bool Learner::shall_stop(const std::vector<RollEntry>& entries) {
+  const bool finite = std::ranges::any_of(
+      entries, [](const RollEntry& entry) { return std::isfinite(entry.loss); });
+  diverged_meetings_ = finite ? 0 : diverged_meetings_ + 1;
+  return diverged() ||
+         std::ranges::any_of(entries, [](const RollEntry& entry) { return entry.stop != 0; });
 }
 
 RollEntry Learner::entry(const Method& method, const Averager* averager) {

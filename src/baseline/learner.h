@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "baseline/averager.h"
 #include "baseline/method.h"
@@ -29,10 +30,15 @@ class Learner {
 
   // Whether all steps were made.
   bool complete() const { return state_.steps() == setup_.config.train.steps; }
+  // Whether it ended early because no learner's loss was finite any more.
+  bool diverged() const { return diverged_meetings_ == kDivergedMeetings; }
 
  private:
+  static constexpr int kDivergedMeetings = 10;
+
   RollEntry entry(const Method& method, const Averager* averager);
   bool asked_to_stop();
+  bool shall_stop(const std::vector<RollEntry>& entries);
   void note_step(const runtime::LearnerState::Step& step, double seconds);
 
   const runtime::Setup& setup_;
@@ -43,6 +49,7 @@ class Learner {
   double started_ = 0;
   double next_look_ = 0;
   bool stop_seen_ = false;
+  int diverged_meetings_ = 0;  // in a row
   double loss_ = 0;
   double accuracy_ = -1;
   double step_seconds_ = 0;

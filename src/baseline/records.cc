@@ -87,6 +87,12 @@ int Records::conclude(const Ending& ending) {
   std::string state = ending.complete ? "done" : "stopped";
   std::string outcome = ending.complete ? "complete" : "stopped";
   std::string reason = ending.complete ? "all tokens are trained" : "asked to stop";
+  if (ending.diverged) {
+    exit_code = static_cast<int>(ExitCode::diverged);
+    state = "failed";
+    outcome = "diverged";
+    reason = "the loss is not finite any more";
+  }
   if (!ending.saved) {
     log_error(runtime::kUnsaved);
     exit_code = static_cast<int>(ExitCode::configuration);
@@ -183,9 +189,9 @@ void Records::log_progress() {
   progress_tokens_ = tokens();
   progress_time_ = now;
   char line[160];
-  std::snprintf(line, sizeof line, "%5.1f %% of tokens, %.0f tokens/s, loss %.4f, round %lld",
+  std::snprintf(line, sizeof line, "%5.1f %% of tokens, %.0f tokens/s, loss %s, round %lld",
                 100.0 * static_cast<double>(tokens()) / static_cast<double>(setup_.token_budget()),
-                rate, runtime::mean_loss(reports_), static_cast<long long>(rounds_));
+                rate, runtime::mean_loss_text(reports_).c_str(), static_cast<long long>(rounds_));
   log_info(line);
 }
 

@@ -18,6 +18,7 @@ namespace archipelago::baseline {
 // How a run without a syncer ended.
 struct Ending {
   bool complete = false;  // else stopped early
+  bool diverged = false;
   evaluate::Score validation;
   bool saved = false;  // the last checkpoint
 };

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -121,6 +122,7 @@ int conclude(const runtime::Job& job, const Learner& learner, const Method& meth
   ending.validation =
       runtime::validation_score(*job.setup, *job.dataset, state.common.parameters,
                                 static_cast<int>(std::thread::hardware_concurrency()));
+  ending.diverged = learner.diverged() || !std::isfinite(ending.validation.loss);
   ending.saved = save(job, std::move(state), method.rounds(), records.tokens());
   return records.conclude(ending);
 }

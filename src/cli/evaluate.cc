@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -56,6 +57,11 @@ Result evaluate_checkpoint(const std::string& checkpoint, const Arguments& argum
   const evaluate::Score score = evaluate::validation_score(
       *loaded.model, *dataset, loaded.config.model.context, loaded.batch, arguments.tokens);
   if (score.samples == 0) throw Error(ExitCode::bad_data, data + " has no validation part");
+  if (!std::isfinite(score.loss)) {
+    throw Error(ExitCode::diverged, checkpoint +
+                                        " holds a model that has diverged: its "
+                                        "loss is not finite; evaluate an earlier one");
+  }
   const auto* const text = dynamic_cast<const data::TokenDataset*>(dataset.get());
   return {score, text == nullptr ? std::nullopt
                                  : std::optional(text->bytes_per_token(data::Split::validation))};

@@ -122,8 +122,8 @@ bool has_checkpoint_since(fs::file_time_type time, const fs::path& folder) {
 
 // Whether a rank may have ended with it, and mpirun by its example.
 bool is_ours(int mpirun_code) {
-  const auto codes = {ExitCode::usage, ExitCode::bad_data, ExitCode::internal, ExitCode::try_again,
-                      ExitCode::configuration};
+  const auto codes = {ExitCode::usage,     ExitCode::bad_data, ExitCode::internal,
+                      ExitCode::try_again, ExitCode::diverged, ExitCode::configuration};
   return std::ranges::count(codes, static_cast<ExitCode>(mpirun_code)) > 0;
 }
 

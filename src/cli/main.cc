@@ -38,7 +38,7 @@ std::string overall_help() {
          "\n  archipelago COMMAND --help   options of one command\n"
          "  archipelago --version        versions of the program and its libraries\n\n"
          "Exit codes: 0 done, 64 usage, 65 bad data, 70 internal, 75 try again with --resume, "
-         "78 bad configuration.\n";
+         "76 diverged, 78 bad configuration.\n";
 }
 
 int dispatch(std::span<const std::string> arguments) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iomanip>
+#include <limits>
 #include <sstream>
 #include <vector>
 
@@ -181,8 +182,8 @@ NewestRows newest_rows(std::string_view tail) {
     const Row row(object);
     const auto [place, fresh] = first.emplace(learner, row);
     if (!row.follows(place->second)) place->second = row;
-    newest.learners[learner] = {field(object, "loss", 0.0), field(object, "step_s", 0.0),
-                                row.tokens_per_second(place->second)};
+    newest.learners[learner] = {field(object, "loss", std::numeric_limits<double>::quiet_NaN()),
+                                field(object, "step_s", 0.0), row.tokens_per_second(place->second)};
     newest.seconds = row.t;
   }
   return newest;

@@ -13,6 +13,7 @@ enum class ExitCode : int {
   bad_data = 65,       // a token file, image file or checkpoint that cannot be used
   internal = 70,       // a bug, or a runtime library that failed
   try_again = 75,      // stopped early; go on with --resume
+  diverged = 76,       // training has; the newest checkpoint is from before
   configuration = 78,  // options, environment or output folder that cannot work
 };
 

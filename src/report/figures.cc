@@ -104,6 +104,7 @@ Figure of_summary(const char* name, const char* key, std::function<std::string(d
 
 std::string loss(double value) { return fixed(value, 4); }
 std::string percent(double share) { return fixed(100 * share, 2) + " %"; }
+std::string hundredths(double value) { return fixed(value, 2); }
 std::string mebibytes(double bytes) {
   const double value = bytes / kMebibyte;
   return value < 10 ? fixed(value, 2) : grouped(value);
@@ -136,6 +137,8 @@ std::vector<Figure> figures_of_launch() {
       of_summary("time that learners waited", "blocked_fraction", percent),
       of_summary("MiB that learners sent", "bytes_up", mebibytes),
       of_summary("MiB that learners received", "bytes_down", mebibytes),
+      of_summary("work that was merged", "merged_share", percent),
+      of_summary("learners a merge", "contributors", hundredths),
       of_summary("damaged fragments refused", "refused", grouped),
       of_summary("checkpoints that failed", "checkpoint_failures", grouped),
       of_summary("joules a token", "energy_per_token_j", chart::short_number),

@@ -1,6 +1,8 @@
 #include "runtime/run_statistics.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <limits>
 
 namespace archipelago::runtime {
@@ -57,6 +59,16 @@ double mean_loss(const std::vector<link::Report>& living) {
     ++count;
   }
   return count > 0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string mean_loss_text(const std::vector<link::Report>& living) {
+  const auto has_stepped = [](const link::Report& report) { return report.step_seconds > 0; };
+  if (std::ranges::none_of(living, has_stepped)) return "not known yet";
+  const double loss = mean_loss(living);
+  if (!std::isfinite(loss)) return "not finite";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", loss);
+  return text;
 }
 
 }  // namespace archipelago::runtime

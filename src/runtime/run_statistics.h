@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "link/message.h"
@@ -65,5 +66,8 @@ class RunStatistics {
 // Mean of the losses, nats a token, that those who have made a step in this life reported last; NaN
 // where nobody has.
 double mean_loss(const std::vector<link::Report>& living);
+
+// It as a progress line has it, also where it is not known or not finite.
+std::string mean_loss_text(const std::vector<link::Report>& living);
 
 }  // namespace archipelago::runtime

@@ -54,6 +54,7 @@ SyncerProcess::SyncerProcess(const Setup& setup, const RunFolder& folder, link::
       last_turn_(started_),
       progress_time_(started_) {
   tokens_at_start_ = machine_.total_tokens();
+  merged_at_start_ = machine_.merged_tokens();
   progress_tokens_ = tokens_at_start_;
   for (const auto& members : start.islands) add_island(members);
   if (start.mirror != nullptr) {
@@ -397,6 +398,7 @@ void SyncerProcess::act(const sync::Ask& action) {
 }
 
 void SyncerProcess::act(const sync::Merge& action) {
+  merge_statistics_.add(action);
   OpenMerge merge{action.fragment, {}, {}, now_seconds()};
   if (const auto opened = round_opened_.find(action.round); opened != round_opened_.end()) {
     merge.opened = opened->second;
@@ -436,6 +438,7 @@ void SyncerProcess::act(const sync::Discard& action) {
   log_line(LogLevel::debug, "dropped fragment " + std::to_string(action.fragment) + " of learner " +
                                 std::to_string(action.learner) + ", round " +
                                 std::to_string(action.round) + ": " + action.reason);
+  merge_statistics_.add(action, now_seconds());
   arrivals_.release({action.learner, action.incarnation, action.round});
 }
 

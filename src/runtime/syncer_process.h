@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
 #include "evaluate/score.h"
 #include "island/island.h"
 #include "link/link.h"
@@ -19,6 +20,7 @@
 #include "runtime/checkpoint_writer.h"
 #include "runtime/fragment_sender.h"
 #include "runtime/global_state.h"
+#include "runtime/merge_statistics.h"
 #include "runtime/merge_worker.h"
 #include "runtime/mirror.h"
 #include "runtime/other_syncers.h"
@@ -178,6 +180,14 @@ class SyncerProcess {
   void dismiss_islands();
 
   // What is told of the run (syncer_report.cc).
+  struct Verdict {
+    const char* outcome;  // of summary.json
+    const char* state;    // of status.json
+    std::string reason;
+    ExitCode code;
+  };
+  Verdict verdict(bool saved, const evaluate::Score& validation) const;
+  double merged_share() const;
   enum class Processes { there, gone };
   void write_status(const std::string& state, Processes processes = Processes::there);
   void log_progress();
@@ -199,6 +209,7 @@ class SyncerProcess {
   RunRecord record_;
   sync::TapeChain chain_;
   RunStatistics statistics_;
+  MergeStatistics merge_statistics_;
   Scaling scaling_;
   GlobalState state_;
   MergeWorker merger_;
@@ -234,6 +245,7 @@ class SyncerProcess {
   int lost_islands_ = 0;
   bool paused_ = false;
   std::int64_t tokens_at_start_ = 0;
+  std::int64_t merged_at_start_ = 0;  // tokens
 
   double last_turn_ = 0;
   double largest_gap_ = 0;

@@ -20,17 +20,44 @@ constexpr double kDismissPollSeconds = 0.001;
 
 }  // namespace
 
+SyncerProcess::Verdict SyncerProcess::verdict(bool saved, const evaluate::Score& validation) const {
+  const std::string& reason = finish_->reason;
+  switch (finish_->outcome) {
+    case sync::Outcome::complete:
+      // Another start at once would find the same full disk, so it isn't to be tried again by
+      // itself; what was trained is nowhere else.
+      if (!saved) return {"failed", "failed", kUnsaved, ExitCode::configuration};
+      if (!std::isfinite(validation.loss)) {
+        return {"diverged", "failed", "the model's validation loss is not finite",
+                ExitCode::diverged};
+      }
+      return {"complete", "done", reason, ExitCode::done};
+    case sync::Outcome::diverged:
+      return {"diverged", "failed", reason, ExitCode::diverged};
+    case sync::Outcome::stopped:
+      if (!failed()) return {"stopped", "stopped", reason, ExitCode::try_again};
+      break;
+    case sync::Outcome::no_learners:
+      if (!failed()) return {"no_learners", "stopped", reason, ExitCode::try_again};
+      break;
+  }
+  return {"failed", "failed", reason, ExitCode::try_again};
+}
+
+// Of the tokens trained since the start, those whose work has been merged.
+double SyncerProcess::merged_share() const {
+  const std::int64_t trained = machine_.total_tokens() - tokens_at_start_;
+  if (trained <= 0) return 0;
+  const auto merged = static_cast<double>(machine_.merged_tokens() - merged_at_start_);
+  return std::clamp(merged / static_cast<double>(trained), 0.0, 1.0);
+}
+
 int SyncerProcess::conclude(const evaluate::Score& validation) {
   const bool saved = writer_.finish();
-  const bool all_trained = finish_->outcome == sync::Outcome::complete;
-  const bool unsaved = all_trained && !saved;  // what was trained is nowhere else
-  const bool complete = all_trained && saved;
-  const Tally others = others_ == nullptr ? Tally{} : others_->tally();
-  // Another start at once would find the same full disk, so it isn't to be tried again by itself.
-  const int exit_code = static_cast<int>(complete      ? ExitCode::done
-                                         : all_trained ? ExitCode::configuration
-                                                       : ExitCode::try_again);
   if (!saved) log_error(kUnsaved);
+  const Verdict verdict = this->verdict(saved, validation);
+  const Tally others = others_ == nullptr ? Tally{} : others_->tally();
+  const int exit_code = static_cast<int>(verdict.code);
 
   std::vector<link::Report> living;
   for (const auto& book : islands_) {
@@ -55,18 +82,18 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
       {"bytes_up", link_.bytes_up() + others.bytes_up},
       {"bytes_down", link_.bytes_down() + others.bytes_down},
       {"syncer_max_gap_s", std::max(largest_gap_, others.largest_gap)},
+      {"merged_share", merged_share()},
+      {"contributors", merge_statistics_.contributors()},
+      {"dropped", merge_statistics_.dropped()},
       {"refused", arrivals_.refused() + link_.damaged() + others.refused},
       {"largest_memory_ratio", statistics_.largest_memory_ratio()},
       {"largest_resident_bytes", statistics_.largest_resident_bytes()},
       {"checkpoint_failures", writer_.failures()},
-      {"outcome", failed() || unsaved                          ? "failed"
-                  : complete                                   ? "complete"
-                  : finish_->outcome == sync::Outcome::stopped ? "stopped"
-                                                               : "no_learners"},
-      {"reason", unsaved ? kUnsaved : finish_->reason},
+      {"outcome", verdict.outcome},
+      {"reason", verdict.reason},
       {"exit_code", exit_code}};
   if (validation.accuracy) summary["final_val_accuracy"] = *validation.accuracy;
-  write_status(failed() || unsaved ? "failed" : complete ? "done" : "stopped", Processes::gone);
+  write_status(verdict.state, Processes::gone);
   record_.write_summary(summary);
   dismiss_islands();
   return exit_code;
@@ -170,9 +197,7 @@ void SyncerProcess::log_progress() {
     if (view.state != sync::LearnerState::active) continue;
     active.push_back(islands_.at(static_cast<std::size_t>(view.island)).report);
   }
-  const double loss = mean_loss(active);
-  char loss_text[32] = "not known yet";
-  if (!std::isnan(loss)) std::snprintf(loss_text, sizeof loss_text, "%.4f", loss);
+  const std::string loss = mean_loss_text(active);
   const auto budget = setup_.token_budget();
   char line[256];
   std::snprintf(
@@ -180,8 +205,8 @@ void SyncerProcess::log_progress() {
       "%5.1f %% of tokens, %.0f tokens/s, loss %s, learners %zu of %d, round %lld, "
       "lost %d, rejoined %d",
       100.0 * static_cast<double>(tokens) / static_cast<double>(std::max<std::int64_t>(budget, 1)),
-      rate, loss_text, active.size(), machine_.wanted(), static_cast<long long>(machine_.rounds()),
-      machine_.losses(), machine_.rejoins());
+      rate, loss.c_str(), active.size(), machine_.wanted(),
+      static_cast<long long>(machine_.rounds()), machine_.losses(), machine_.rejoins());
   log_info(line);
 }
 

@@ -14,6 +14,13 @@ constexpr double kShortestPatience = 1;     // seconds until an Ask is repeated,
 constexpr double kPatienceExchanges = 4;    // ... and in times that an exchange may take
 constexpr double kMergeSecondsShare = 0.2;  // weight of the newest value in the running mean
 
+// The run has diverged when every learner has for so long: as many steps as refreshing them takes.
+constexpr double kDivergenceIntervals = 3;
+constexpr double kShortestDivergence = 10;  // steps
+constexpr const char* kDiverged =
+    "every learner's loss is not finite, or far above that of guessing";
+constexpr const char* kComplete = "all tokens are trained";
+
 Nanoseconds to_nanoseconds(double seconds) {
   return std::llround(std::min(seconds, kLongestSeconds) * kNanosecondsPerSecond);
 }
@@ -49,6 +56,7 @@ void Machine::handle(Nanoseconds now, const Event& event, std::vector<Action>& a
       membership_.total_tokens() >= settings_.token_budget) {
     start_draining(actions);
   }
+  save_if_due(actions);  // where it was held back while nobody was sound
   close_rounds(std::holds_alternative<Tick>(event), actions);
   open_rounds(actions);
   if (std::holds_alternative<Tick>(event)) ask_again(actions);
@@ -107,6 +115,10 @@ void Machine::on(const Report& event, std::vector<Action>& actions) {
   if (membership_.hear(event.learner, event.incarnation, now_, &event)) {
     welcome(event.learner, actions);
   }
+  const double patience = std::max(kShortestDivergence, kDivergenceIntervals * settings_.interval);
+  if (phase_ == Phase::running && membership_.all_diverged(static_cast<std::int64_t>(patience))) {
+    stop(Outcome::diverged, kDiverged);
+  }
 }
 
 void Machine::on(const LeaseFollowed& event, std::vector<Action>& actions) {
@@ -149,7 +161,7 @@ void Machine::on(const Merged& event, std::vector<Action>& actions) {
     const Answer& answer = round->answers[learner];
     if (answer.state == Answer::State::delivered && answer.weight > 0 &&
         membership_.is_last_life(learner, answer.incarnation)) {
-      membership_.credit(learner, fragment, answer.at_tokens);
+      membership_.credit(learner, fragment, answer.at_tokens, answer.tokens);
     }
   }
   if (std::isfinite(event.seconds) && event.seconds >= 0) {
@@ -284,14 +296,14 @@ void Machine::close_rounds(bool deadlines, std::vector<Action>& actions) {
   }
 }
 
-// Whether the round waits for nobody any more; refuses outliers then.
+// Whether the round waits for nobody any more; refuses what is unsound then.
 bool Machine::is_due(Round& round, bool deadlines, std::vector<Action>& actions) {
   update_grace(round);
   const std::optional<Nanoseconds> limit = deadlines ? deadline(round) : std::nullopt;
   if (round.waiting > 0 && !(limit && now_ >= *limit)) return false;
-  for (const int learner : rounds_.refuse_outliers(round)) {
+  for (const auto& [learner, reason] : rounds_.refuse_unsound(round, membership_.views())) {
     const int incarnation = round.answers[learner].incarnation;
-    actions.push_back(Discard{learner, incarnation, round.number, round.fragment, "outlier"});
+    actions.push_back(Discard{learner, incarnation, round.number, round.fragment, reason});
     refresh(learner, incarnation, round.number, actions);
   }
   if (phase_ == Phase::stopping || round.delivered >= quorum()) return true;
@@ -301,13 +313,14 @@ bool Machine::is_due(Round& round, bool deadlines, std::vector<Action>& actions)
   return phase_ == Phase::draining || round.delivered + round.refused >= quorum();
 }
 
-// What the learner sent for rounds up to its last Refresh was copied before it could take that in.
+// What the learner sent for rounds up to its last Refresh was copied before it could take that in;
+// and one that is unsound again so soon is not to fill the link.
 void Machine::refresh(int learner, int incarnation, std::int64_t round,
                       std::vector<Action>& actions) {
   if (!membership_.is_current(learner, incarnation)) return;
   if (learner >= static_cast<int>(refreshed_.size())) refreshed_.resize(learner + 1, 0);
   if (round <= refreshed_[learner]) return;
-  refreshed_[learner] = last_opened_;
+  refreshed_[learner] = last_opened_ + settings_.fragments - 1;
   actions.push_back(Refresh{learner, incarnation});
 }
 
@@ -340,7 +353,7 @@ bool Machine::save_is_due() const {
 }
 
 void Machine::save_if_due(std::vector<Action>& actions) {
-  if (!save_is_due() || rounds_.merging() > 0) return;
+  if (!save_is_due() || rounds_.merging() > 0 || membership_.all_diverged(1)) return;
   rounds_saved_ = rounds_closed_;
   actions.push_back(SaveGlobal{rounds_closed_});
 }
@@ -385,12 +398,15 @@ void Machine::finish_if_over(std::vector<Action>& actions) {
   if (phase_ == Phase::draining && last_opened_ < last_drained_ && suspects) return;
   const bool complete = phase_ == Phase::draining;
   if (complete) membership_.settle_living();
+  const Finish finish = !complete                     ? Finish{stop_outcome_, stop_reason_}
+                        : membership_.all_diverged(1) ? Finish{Outcome::diverged, kDiverged}
+                                                      : Finish{Outcome::complete, kComplete};
   // A run that fails again and again must not look as if it went on.
-  if (complete || stop_outcome_ == Outcome::stopped || rounds_closed_ > rounds_saved_) {
+  const bool goes_on = complete || finish.outcome == Outcome::stopped;
+  if (finish.outcome != Outcome::diverged && (goes_on || rounds_closed_ > rounds_saved_)) {
     actions.push_back(SaveGlobal{rounds_closed_});
   }
-  actions.push_back(complete ? Finish{Outcome::complete, "all tokens are trained"}
-                             : Finish{stop_outcome_, stop_reason_});
+  actions.push_back(finish);
   phase_ = Phase::finished;
 }
 

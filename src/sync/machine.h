@@ -37,6 +37,8 @@ class Machine {
   // (S) where every data shard stands, if all lives ended now; empty without data.
   std::vector<std::int64_t> shard_cursors() const;
   std::int64_t total_tokens() const { return membership_.total_tokens(); }  // each token once
+  // Tokens since the start whose work has been merged, a mean over fragments.
+  std::int64_t merged_tokens() const { return membership_.merged_tokens(); }
   int losses() const { return membership_.losses(); }    // learners that died or were expelled
   int rejoins() const { return membership_.rejoins(); }  // lives that became active after a loss
   int wanted() const { return membership_.wanted(); }    // learners
@@ -105,7 +107,7 @@ class Machine {
   std::int64_t rounds_saved_;            // rounds closed at the last SaveGlobal
   std::optional<double> merge_seconds_;  // running mean: merge and delivery
   double step_seconds_ = 0;              // xi; 0: not known
-  std::vector<std::int64_t> refreshed_;  // by learner: newest round opened at its Refresh
+  std::vector<std::int64_t> refreshed_;  // by learner: no Refresh for rounds up to this one
   std::vector<int> silent_;              // scratch
   std::vector<int> expelled_;            // scratch
 };

@@ -29,6 +29,7 @@ Membership::Membership(const Settings& settings, const Restored& restored)
       const auto row = restored.merged_tokens.begin() +
                        static_cast<std::ptrdiff_t>(learner) * settings.fragments;
       view.merged_tokens.assign(row, row + settings.fragments);
+      lives_.back().counted = view.merged_tokens;
       set_tokens(learner, lasting_tokens(learner));
     }
     if (learner >= settings.learners) view.state = LearnerState::retired;
@@ -41,6 +42,7 @@ void Membership::add_learner(bool waits_for_home) {
   views_.push_back(std::move(view));
   Life life;
   life.waits_for_home = waits_for_home;
+  life.counted.assign(settings_.fragments, 0);
   lives_.push_back(std::move(life));
 }
 
@@ -207,6 +209,8 @@ void Membership::assign(int learner, int island, Nanoseconds now,
   view.island = island;
   ++view.incarnation;
   view.step = view.tokens / settings_.batch_tokens;
+  view.diverged_steps = 0;
+  life.sound_step = view.step;
   view.step_seconds = 0;
   view.last_report = now;
   view.held.clear();
@@ -283,10 +287,28 @@ void Membership::take_report(int learner, const Report& report) {
     step_seconds_stale_ = true;
   }
   view.loss = report.loss;
+  const bool diverged = has_diverged(report);
+  if (!diverged) life.sound_step = report.step;
+  view.diverged_steps = diverged ? std::max<std::int64_t>(report.step - life.sound_step, 1) : 0;
   view.held = report.held;
 }
 
-void Membership::credit(int learner, int fragment, std::int64_t at_tokens) {
+bool Membership::has_diverged(const Report& report) const {
+  if (report.step_seconds == 0) return false;
+  return !std::isfinite(report.loss) ||
+         (settings_.loss_limit > 0 && report.loss > settings_.loss_limit);
+}
+
+bool Membership::all_diverged(std::int64_t steps) const {
+  return active_ > 0 && std::all_of(views_.begin(), views_.end(), [&](const LearnerView& view) {
+           return view.state != LearnerState::active || view.diverged_steps >= steps;
+         });
+}
+
+void Membership::credit(int learner, int fragment, std::int64_t at_tokens, std::int64_t tokens) {
+  std::int64_t& counted = lives_[learner].counted[fragment];
+  merged_work_ += std::max<std::int64_t>(at_tokens - std::max(at_tokens - tokens, counted), 0);
+  counted = std::max(counted, at_tokens);
   std::int64_t& merged = views_[learner].merged_tokens[fragment];
   merged = std::max(merged, at_tokens);
 }

@@ -31,6 +31,7 @@ struct LearnerView {
   std::int64_t tokens = 0;
   double step_seconds = 0;
   double loss = 0;
+  std::int64_t diverged_steps = 0;  // in a row, the last ones of its present life
   Nanoseconds last_report = 0;
   std::vector<std::int32_t> held;  // (P) Report::held of its present life; empty before the first
   // For each fragment: tokens of this learner id at its last contribution that was merged. Their
@@ -86,7 +87,8 @@ class Membership {
 
   bool is_current(int learner, int incarnation) const;    // a living learner's present life
   bool is_last_life(int learner, int incarnation) const;  // the same, or of one that has retired
-  void credit(int learner, int fragment, std::int64_t at_tokens);
+  // What it had trained of `tokens` tokens up to `at_tokens` has been merged into the fragment.
+  void credit(int learner, int fragment, std::int64_t at_tokens, std::int64_t tokens);
 
   // The learner has trained so many tokens; whatever comes, it does not fall back behind them.
   void settle(int learner, std::int64_t tokens);
@@ -102,6 +104,10 @@ class Membership {
   // Its home island has neither come nor been lost.
   bool waits_for_home(int learner) const { return lives_[learner].waits_for_home; }
 
+  // Whether all active learners have diverged, each for at least so many steps; false where there
+  // is none.
+  bool all_diverged(std::int64_t steps) const;
+
   // Median recent seconds a step over active learners (xi); the last one known while none is.
   double step_seconds();
 
@@ -109,6 +115,8 @@ class Membership {
   int wanted() const { return wanted_; }
   int active() const { return active_; }
   std::int64_t total_tokens() const { return total_tokens_; }
+  // Tokens since the start whose work has been merged, a mean over fragments.
+  std::int64_t merged_tokens() const { return merged_work_ / settings_.fragments; }
   int losses() const { return losses_; }
   int rejoins() const { return rejoins_; }
   // No learner is too silent before this time; nothing: nobody is being watched.
@@ -127,9 +135,12 @@ class Membership {
     bool rejoining = false;       // its life before was lost, and it is not active yet
     bool joined = false;          // held everything once: active when heard again
     bool reported = false;
+    std::int64_t sound_step = 0;       // the last one that had not diverged
     std::int64_t settled = 0;          // tokens below which it never falls back
     bool leaving = false;              // retired, but its island may still train
     std::vector<std::int32_t> target;  // the clock when it was assigned
+    // (P) Of the learner id: tokens up to which all that was merged has been counted.
+    std::vector<std::int64_t> counted;
   };
 
   Island& island_at(int island);
@@ -139,6 +150,7 @@ class Membership {
   void set_state(int learner, LearnerState state);
   void set_tokens(int learner, std::int64_t tokens);
   void take_report(int learner, const Report& report);
+  bool has_diverged(const Report& report) const;
   Nanoseconds suspect_after() const;
   void watch(Nanoseconds deadline);
   void add_learner(bool waits_for_home);
@@ -154,6 +166,7 @@ class Membership {
   bool frozen_ = false;
   int active_ = 0;
   std::int64_t total_tokens_ = 0;
+  std::int64_t merged_work_ = 0;  // tokens, summed up over fragments
   int losses_ = 0;
   int rejoins_ = 0;
   std::optional<Nanoseconds> next_check_;

@@ -22,7 +22,9 @@ struct Settings {
   Nanoseconds suspect_after = 5'000'000'000;  // without a report
   Nanoseconds expel_after = 30'000'000'000;   // without a report
   double outlier = 10;                        // times the median norm; 0: no check
-  int max_open_rounds = 2;                    // slots of a pair (design.md, "The exchange")
+  double loss_limit = 0;  // nats: above it, and where it is not finite, a learner has diverged; 0:
+                          // only where it is not finite
+  int max_open_rounds = 2;        // slots of a pair (design.md, "The exchange")
   int spares = 1;                 // size of the pool of spares that Refill keeps up; islands
                                   // M .. M+spares-1 start with the job
   std::int64_t token_budget = 0;  // the run is complete when all learners' tokens reach it; 0:
@@ -68,7 +70,7 @@ struct Report {
   int incarnation;
   std::int64_t step;    // inner steps of this learner id over all its lives
   std::int64_t tokens;  // tokens trained by this learner id over all its lives, counted once
-  double step_seconds;  // recent seconds an inner step; 0: not known yet
+  double step_seconds;  // recent seconds an inner step; 0: no step in this life yet
   double loss;          // of the last step
   std::vector<std::int32_t> held;
   bool operator==(const Report&) const = default;
@@ -210,7 +212,7 @@ struct Discard {
   int incarnation;
   std::int64_t round;
   int fragment;
-  std::string reason;  // late, stale incarnation, not asked, duplicate, not finite, outlier, ...
+  std::string reason;  // late, stale incarnation, duplicate, not finite, diverged, outlier, ...
   bool operator==(const Discard&) const = default;
 };
 
@@ -248,7 +250,12 @@ struct Refill {
   bool operator==(const Refill&) const = default;
 };
 
-enum class Outcome { complete, stopped, no_learners };
+enum class Outcome {
+  complete,
+  stopped,
+  no_learners,
+  diverged,  // every learner's loss: what was saved before stays the newest
+};
 
 // Always the last action.
 struct Finish {

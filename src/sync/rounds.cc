@@ -124,6 +124,7 @@ std::string Rounds::take(const Delivery& delivery, std::int32_t version, std::in
   answer.weight = delivery.steps == 0 ? 0 : tokens * (tokens / static_cast<double>(delivery.steps));
   answer.norm = delivery.norm / static_cast<double>(std::max<std::int64_t>(delivery.steps, 1));
   answer.at_tokens = delivery.at_tokens;
+  answer.tokens = delivery.tokens;
   return {};
 }
 
@@ -134,9 +135,30 @@ double Rounds::median(std::vector<double>& values) const {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-const std::vector<int>& Rounds::refuse_outliers(Round& round) {
+const std::vector<Rounds::Refusal>& Rounds::refuse_unsound(
+    Round& round, const std::vector<LearnerView>& learners) {
+  refusals_.clear();
+  for (int learner = 0; learner < static_cast<int>(round.answers.size()); ++learner) {
+    const Answer& answer = round.answers[learner];
+    const LearnerView& view = learners[learner];
+    if (answer.state == Answer::State::delivered && view.incarnation == answer.incarnation &&
+        view.diverged_steps > 0) {
+      refuse(round, learner, "diverged");
+    }
+  }
+  if (settings_.outlier > 0) refuse_outliers(round);
+  return refusals_;
+}
+
+void Rounds::refuse(Round& round, int learner, const char* reason) {
+  round.answers[learner].state = Answer::State::refused;
+  --round.delivered;
+  ++round.refused;
+  refusals_.push_back({learner, reason});
+}
+
+void Rounds::refuse_outliers(Round& round) {
   outliers_.clear();
-  if (settings_.outlier <= 0) return outliers_;
   const std::vector<double>& history = recent_norms_[round.fragment];
   for (int learner = 0; learner < static_cast<int>(round.answers.size()); ++learner) {
     const Answer& answer = round.answers[learner];
@@ -155,12 +177,7 @@ const std::vector<int>& Rounds::refuse_outliers(Round& round) {
     const double usual = median(scratch_);
     if (usual > 0 && answer.norm > settings_.outlier * usual) outliers_.push_back(learner);
   }
-  for (const int learner : outliers_) {
-    round.answers[learner].state = Answer::State::refused;
-    --round.delivered;
-    ++round.refused;
-  }
-  return outliers_;
+  for (const int learner : outliers_) refuse(round, learner, "outlier");
 }
 
 void Rounds::abandon(Round& round, const std::string& reason, std::vector<Action>& actions) {

@@ -23,6 +23,7 @@ struct Answer {
   double weight = 0;
   double norm = 0;  // of the change, for each inner step that it took
   std::int64_t at_tokens = 0;
+  std::int64_t tokens = 0;
 };
 
 // One merge of one fragment, from Ask to Merged.
@@ -64,10 +65,16 @@ class Rounds {
   // Returns why it is refused; empty: taken.
   std::string take(const Delivery& delivery, std::int32_t version, std::int64_t last_opened);
 
-  // Learners of the round whose norm is `settings.outlier` times the median norm of the others in
-  // the round, where there are two or more, else of recent merges of this fragment, where there are
-  // three or more. Marks them as refused. The result lives until the next call.
-  const std::vector<int>& refuse_outliers(Round& round);
+  // Learners of the round that have diverged, or whose norm is `settings.outlier` times the median
+  // norm of the others in the round, where there are two or more, else of recent merges of this
+  // fragment, where there are three or more. Marks them as refused. The result lives until the next
+  // call.
+  struct Refusal {
+    int learner;
+    const char* reason;
+  };
+  const std::vector<Refusal>& refuse_unsound(Round& round,
+                                             const std::vector<LearnerView>& learners);
 
   // Ends a round without a merge: what was delivered is dropped for this reason.
   void abandon(Round& round, const std::string& reason, std::vector<Action>& actions);
@@ -80,7 +87,7 @@ class Rounds {
   // anything has weight; if not, the round is over.
   bool start_merge(Round& round, std::vector<Action>& actions);
 
-  // Remembers the norms of a merge for refuse_outliers().
+  // Remembers the norms of a merge for refuse_unsound().
   void remember_norms(const Round& round);
 
   void remove(const Round& round);
@@ -92,6 +99,8 @@ class Rounds {
 
  private:
   double median(std::vector<double>& values) const;
+  void refuse(Round& round, int learner, const char* reason);
+  void refuse_outliers(Round& round);
 
   Settings settings_;
   std::vector<Round> rounds_;  // in the order in which they were opened
@@ -101,6 +110,7 @@ class Rounds {
   std::vector<std::vector<double>> recent_norms_;
   std::vector<double> scratch_;
   std::vector<int> outliers_;
+  std::vector<Refusal> refusals_;
 };
 
 }  // namespace archipelago::sync

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
@@ -44,10 +45,10 @@ ARCHIPELAGO_LAYOUT(Settings, "settings", ARCHIPELAGO_FIELD(learners), ARCHIPELAG
                    ARCHIPELAGO_FIELD(quorum), ARCHIPELAGO_FIELD(grace),
                    ARCHIPELAGO_FIELD(grace_cap), ARCHIPELAGO_FIELD(suspect_after),
                    ARCHIPELAGO_FIELD(expel_after), ARCHIPELAGO_FIELD(outlier),
-                   ARCHIPELAGO_FIELD(max_open_rounds), ARCHIPELAGO_FIELD(spares),
-                   ARCHIPELAGO_FIELD(token_budget), ARCHIPELAGO_FIELD(batch_tokens),
-                   ARCHIPELAGO_FIELD(checkpoint_rounds), ARCHIPELAGO_FIELD(shards),
-                   ARCHIPELAGO_FIELD(windows), ARCHIPELAGO_FIELD(groups),
+                   ARCHIPELAGO_FIELD(loss_limit), ARCHIPELAGO_FIELD(max_open_rounds),
+                   ARCHIPELAGO_FIELD(spares), ARCHIPELAGO_FIELD(token_budget),
+                   ARCHIPELAGO_FIELD(batch_tokens), ARCHIPELAGO_FIELD(checkpoint_rounds),
+                   ARCHIPELAGO_FIELD(shards), ARCHIPELAGO_FIELD(windows), ARCHIPELAGO_FIELD(groups),
                    ARCHIPELAGO_FIELD(sequence_tokens));
 ARCHIPELAGO_LAYOUT(Restored, "restored", ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(versions),
                    ARCHIPELAGO_FIELD(incarnations), ARCHIPELAGO_FIELD(merged_tokens),
@@ -107,7 +108,7 @@ constexpr std::string_view kSumBegin = ",\"sum\":\"";
 constexpr std::size_t kSumDigits = 16;
 constexpr std::string_view kSumEnd = "\"}";
 
-constexpr const char* kOutcomes[] = {"complete", "stopped", "no_learners"};
+constexpr const char* kOutcomes[] = {"complete", "stopped", "no_learners", "diverged"};
 
 [[noreturn]] void fail(const std::string& problem) {
   throw Error(ExitCode::bad_data, "event tape: " + problem);
@@ -174,7 +175,7 @@ void decode_value(const Json& json, std::string& value) {
   value = json.get<std::string>();
 }
 void decode_value(const Json& json, Outcome& value) {
-  for (int i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < std::size(kOutcomes); ++i) {
     if (json == kOutcomes[i]) {
       value = static_cast<Outcome>(i);
       return;

@@ -21,7 +21,7 @@ MPIRUN = os.environ["TEST_MPIRUN"]
 BTL = os.environ.get("TEST_BTL", "sm,tcp,self")
 KEEP = os.environ.get("TEST_KEEP")  # leave the work folders of failed tests
 
-DONE, USAGE, BAD_DATA, INTERNAL, TRY_AGAIN, CONFIGURATION = 0, 64, 65, 70, 75, 78
+DONE, USAGE, BAD_DATA, INTERNAL, TRY_AGAIN, DIVERGED, CONFIGURATION = 0, 64, 65, 70, 75, 76, 78
 
 # Whatever takes longer hangs, on the slowest and busiest of machines.
 JOB_SECONDS = 600

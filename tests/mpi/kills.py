@@ -40,8 +40,9 @@ class Kills(MpiTest):
         self.assertGreaterEqual(summary["tokens"], budget)
         self.assert_others_kept_training(run, 1)
         self.assert_tokens_counted_once(run)
-        self.assertTrue(any(1 in row["contributors"] for row in run.metrics() if "round" in row
-                            and row["t"] > run.rows_of(1, 1)[0]["t"]))
+        back = run.rows_of(1, 1)[0]["t"]
+        self.assertTrue(any(1 in row["contributors"] for row in run.metrics()
+                            if "round" in row and row["t"] > back))
 
     def test_learners_spares_and_joiners(self):
         run = self.start(train__steps=ENDLESS, sync__spares=6)

@@ -16,6 +16,7 @@ STATUS_LEARNER = {"id", "incarnation", "host", "pids", "step", "tokens", "state"
 SUMMARY = {
     "tokens", "wall_s", "goodput", "losses", "rejoins", "rejoin_s", "rounds", "final_train_loss",
     "final_val_loss", "blocked_fraction", "bytes_up", "bytes_down", "syncer_max_gap_s", "refused",
+    "merged_share", "contributors", "dropped",
     "largest_resident_bytes", "largest_memory_ratio", "checkpoint_failures", "outcome", "reason",
     "energy_j", "energy_per_token_j",
     "exit_code"
@@ -35,6 +36,29 @@ def checked_rows(test, run):
 
 class PlainRun(MpiTest):
 
+    def check_merged(self, run, summary, rounds):
+        """The same of the tape: which of a learner's tokens each fragment has taken in."""
+        deliveries = {}
+        taken = {}
+        for entry in run.events():
+            event = entry.get("event", {})
+            if event.get("type") == "delivery":
+                deliveries[event["learner"], event["round"]] = event
+            for merge in (each for each in entry.get("actions", []) if each["type"] == "merge"):
+                for part in merge["contributions"]:
+                    sent = deliveries[part["learner"], merge["round"]]
+                    tokens = taken.setdefault((part["learner"], merge["fragment"]), set())
+                    tokens.update(range((sent["at_tokens"] - sent["tokens"]) // BATCH_TOKENS,
+                                        sent["at_tokens"] // BATCH_TOKENS))
+        merged = sum(map(len, taken.values())) * BATCH_TOKENS / run.option("sync.fragments")
+        self.assertAlmostEqual(summary["merged_share"], min(merged / summary["tokens"], 1), places=5)
+        self.assertAlmostEqual(summary["contributors"],
+                               sum(len(row["contributors"]) for row in rounds) / len(rounds))
+        dropped = {}
+        for action in run.actions("discard"):
+            dropped[action["reason"]] = dropped.get(action["reason"], 0) + 1
+        self.assertEqual(summary["dropped"], dropped)
+
     def check_run(self, run):
         budget = run.option("train.steps") * run.option("sync.learners") * BATCH_TOKENS
         summary = run.finish(DONE)
@@ -48,6 +72,7 @@ class PlainRun(MpiTest):
         self.assertGreater(summary["bytes_down"], 0)
 
         steps, rounds = checked_rows(self, run)
+        self.check_merged(run, summary, rounds)
         self.check_energy(summary, steps)
         self.check_rounds(rounds, summary["rounds"], run.option("sync.fragments"))
         trained = {row["learner"]: row["tokens"] for row in steps}  # the last row of each stays

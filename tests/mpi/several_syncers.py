@@ -72,8 +72,9 @@ class SeveralSyncers(MpiTest):
         summary = run.finish(DONE)
         self.check_complete(run, summary)
         self.assertEqual((summary["losses"], summary["rejoins"]), (2, 2))
-        after = {row["fragment"] for row in run.metrics() if "round" in row
-                 and row["t"] > run.rows_of(1, 1)[0]["t"] and 1 in row["contributors"]}
+        back = run.rows_of(1, 1)[0]["t"]
+        after = {row["fragment"] for row in run.metrics()
+                 if "round" in row and row["t"] > back and 1 in row["contributors"]}
         self.assertEqual(after, set(range(run.option("sync.fragments"))))
 
     def check_failed(self, run, why):

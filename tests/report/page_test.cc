@@ -20,13 +20,14 @@ TEST(Page, OfARunThatIsOverHasItsFigures) {
   run.write(
       "summary.json",
       R"({"outcome":"complete","reason":"all tokens <are> trained","tokens":560,"final_val_loss":1.23456,"goodput":0.975,)"
-      R"("bytes_up":10485760,"losses":2,"rejoin_s":[0.5,0.25,4],"energy_per_token_j":"not available"})");
+      R"("bytes_up":10485760,"merged_share":0.8125,"contributors":2.75,"losses":2,"rejoin_s":[0.5,0.25,4],"energy_per_token_j":"not available"})");
   const std::vector<History> runs = {read_history(run.folder())};
   const std::string page = page_of(runs);
-  for (const char* words : {"<td>complete: all tokens &lt;are&gt; trained</td>", "1.2346",
-                            "97.50 %", "<td>0.50</td>", "<td>560</td>", "training loss",
-                            "tokens a second", "learner 1", "died at 1.5 s: its leader died",
-                            "<title>archipelago-report-over</title>", "not available"}) {
+  for (const char* words :
+       {"<td>complete: all tokens &lt;are&gt; trained</td>", "1.2346", "97.50 %", "81.25 %",
+        "<td>2.75</td>", "<td>0.50</td>", "<td>560</td>", "training loss", "tokens a second",
+        "learner 1", "died at 1.5 s: its leader died", "<title>archipelago-report-over</title>",
+        "not available"}) {
     EXPECT_TRUE(says(page, words)) << words;
   }
   for (const char* words : {"nan", "http", "accuracy", "watts"}) {

@@ -9,8 +9,8 @@ namespace {
 
 // Whether a Discard for this reason drops what had been taken into a round before.
 bool drops_taken(const std::string& reason) {
-  return reason == "outlier" || reason == "nothing new" || reason == "stopping" ||
-         reason == "learner lost";
+  return reason == "outlier" || reason == "diverged" || reason == "nothing new" ||
+         reason == "stopping" || reason == "learner lost";
 }
 
 double weight_of(const Delivery& delivery) {
@@ -85,6 +85,10 @@ void Invariants::note(Nanoseconds now, const Event& event, const std::vector<Act
     Life& it = life(report->learner);
     if (!it.alive || it.incarnation != report->incarnation) return;
     it.heard = now;
+    if (report->step >= it.step.value_or(report->step)) {
+      it.step = report->step;
+      it.diverged = report->step_seconds > 0 && !std::isfinite(report->loss);
+    }
     it.joined = it.joined || std::equal(it.target.begin(), it.target.end(), report->held.begin(),
                                         [](auto target, auto held) { return held >= target; });
   } else if (const auto* delivery = std::get_if<Delivery>(&event)) {
@@ -278,6 +282,7 @@ void Invariants::take(Nanoseconds now, const Merge& action) {
     expect(part.incarnation == it.incarnation && (it.alive || it.retired),
            "merged an old incarnation");
     expect(it.joined, "a recovering learner has weight");
+    expect(!it.diverged, "merged a learner that has diverged");
     expect(std::isfinite(part.weight) && part.weight > 0, "a weight is not finite and positive");
     if (taken == round.taken.end()) continue;
     expect(part.weight == weight_of(taken->second), "a weight is not tokens * tokens / step");
@@ -357,8 +362,12 @@ void Invariants::take(Nanoseconds, const Refill& action) {
 }
 
 void Invariants::take(Nanoseconds, const Finish& action) {
-  expect(merging_ == 0 && saved_ == machine_.rounds(), "finished without a checkpoint");
-  expect((action.outcome == Outcome::complete) == (paused_ && !stopping_), "wrong outcome");
+  const bool diverged = action.outcome == Outcome::diverged;
+  expect(merging_ == 0 && (diverged || saved_ == machine_.rounds()),
+         "finished without a checkpoint");
+  expect(!diverged || nobody_is_sound(), "gave up though a learner is sound");
+  expect(diverged || (action.outcome == Outcome::complete) == (paused_ && !stopping_),
+         "wrong outcome");
   finished_ = true;
 }
 
@@ -381,7 +390,8 @@ void Invariants::close_silent() {
 
 void Invariants::check_views(Nanoseconds now, bool tick) {
   expect(machine_.versions() == versions_, "the clock is not what was published");
-  expect(closed_ - saved_ < settings_.checkpoint_rounds || merging_ > 0, "a checkpoint is overdue");
+  expect(closed_ - saved_ < settings_.checkpoint_rounds || merging_ > 0 || nobody_is_sound(),
+         "a checkpoint is overdue");
   std::int64_t total = 0;
   for (int learner = 0; learner < static_cast<int>(machine_.learners().size()); ++learner) {
     const LearnerView& view = machine_.learners()[learner];
@@ -456,6 +466,19 @@ int Invariants::quorum() const {
                       [](const LearnerView& view) { return view.state == LearnerState::active; }));
   }
   return std::max(1, std::min(settings_.quorum, present));
+}
+
+bool Invariants::nobody_is_sound() const {
+  bool active = false;
+  for (std::size_t learner = 0; learner < lives_.size(); ++learner) {
+    if (learner >= machine_.learners().size() ||
+        machine_.learners()[learner].state != LearnerState::active) {
+      continue;
+    }
+    active = true;
+    if (!lives_[learner].diverged) return false;
+  }
+  return active;
 }
 
 std::string Invariants::check_end() const {

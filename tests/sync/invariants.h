@@ -34,6 +34,8 @@ class Invariants {
     int island = -1;
     Nanoseconds heard = 0;
     std::vector<std::int32_t> target;
+    std::optional<std::int64_t> step = {};  // of its newest report
+    bool diverged = false;
   };
   struct OpenRound {
     int fragment = 0;
@@ -75,6 +77,7 @@ class Invariants {
   void check_views(Nanoseconds now, bool tick);
   double step_seconds() const;
   int quorum() const;
+  bool nobody_is_sound() const;
 
   Settings settings_;
   const Machine& machine_;

@@ -358,6 +358,138 @@ TEST(Rounds, AnOutlierAgainstRecentMergesOfItsFragmentIsRefused) {
   EXPECT_EQ(harness.machine.rounds(), 9);
 }
 
+Report diverged_report(const Harness& harness, int learner, std::int64_t step, double loss) {
+  Report report = harness.report(learner, step);
+  report.loss = loss;
+  return report;
+}
+
+TEST(Rounds, ALearnerThatHasDivergedIsRefusedUntilItsLossIsSoundAgain) {
+  Settings settings = small();
+  settings.loss_limit = 11;
+  Harness harness(settings);
+  harness.start(3);
+  harness.tell(0, diverged_report(harness, 2, 2, 11.5));
+  harness.tell(0, harness.delivery(2, 1));
+  harness.tell(0, harness.delivery(0, 1));
+  EXPECT_EQ(harness.tell(0, harness.delivery(1, 1)),
+            (std::vector<Action>{Discard{2, 0, 1, 0, "diverged"}, Refresh{2, 0},
+                                 Merge{1, 0, {{0, 0, 200}, {1, 0, 200}}}}));
+  harness.tell(0, Merged{1, 0});
+  harness.tell(2 * kSecond, Tick{});
+  harness.tell(2 * kSecond, diverged_report(harness, 2, 3, 10.5));
+  harness.tell(2 * kSecond, harness.delivery(2, 2));
+  harness.tell(2 * kSecond, harness.delivery(0, 2));
+  EXPECT_EQ(
+      only<Merge>(harness.tell(2 * kSecond, harness.delivery(1, 2))).front().contributions.size(),
+      3U);
+}
+
+// It had diverged when it sent the fragment, but that is told only after the step that shows it.
+TEST(Rounds, WhatALearnerSentJustBeforeItWasSeenToDivergeIsRefused) {
+  Harness harness(small());
+  harness.start(3);
+  harness.tell(0, harness.delivery(2, 1));
+  harness.tell(0, diverged_report(harness, 2, 2, std::numeric_limits<double>::quiet_NaN()));
+  harness.tell(0, harness.delivery(0, 1));
+  EXPECT_EQ(only<Merge>(harness.tell(0, harness.delivery(1, 1))).front().contributions,
+            (std::vector<Contribution>{{0, 0, 200}, {1, 0, 200}}));
+}
+
+TEST(Rounds, OneThatDivergesAgainAndAgainIsRefreshedOncePerTurnOfTheFragments) {
+  Settings settings = small();
+  settings.learners = 1;
+  settings.interval = 4;  // a round a step
+  Harness harness(settings);
+  harness.start(1);
+  int refreshes = 0;
+  for (int round = 1; round <= 3 * settings.fragments; ++round) {
+    harness.tell(round * kSecond, Tick{});
+    if (round % 5 == 0) harness.tell(round * kSecond, harness.report(0, round));  // a sound step
+    harness.tell(round * kSecond,
+                 diverged_report(harness, 0, round + 1, std::numeric_limits<double>::infinity()));
+    const auto actions = harness.tell(round * kSecond, harness.delivery(0, round));
+    EXPECT_EQ(only<Discard>(actions).size(), 1U) << round;
+    refreshes += static_cast<int>(only<Refresh>(actions).size());
+  }
+  EXPECT_EQ(refreshes, 3);
+  EXPECT_EQ(harness.machine.versions(), std::vector<std::int32_t>(4, 0));
+}
+
+TEST(Divergence, EndsTheRunWithoutACheckpointOnceNobodyIsSoundForLong) {
+  Settings settings = small();
+  settings.checkpoint_rounds = 1;
+  Harness harness(settings);
+  harness.start(3);
+  std::vector<Action> actions;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto all_but_one_diverge = [&](std::int64_t step) {
+    harness.tell(step * kSecond, diverged_report(harness, 0, step, nan));
+    harness.tell(step * kSecond, diverged_report(harness, 1, step, nan));
+  };
+  // Three times H = 8 steps after the last sound one; as long as one is sound, for ever.
+  for (std::int64_t step = 2; step < 40; ++step) {
+    all_but_one_diverge(step);
+    harness.tell(step * kSecond, harness.report(2, step));
+    ASSERT_FALSE(harness.machine.ending()) << step;
+  }
+  for (std::int64_t step = 40; step < 63; ++step) {
+    all_but_one_diverge(step);
+    harness.tell(step * kSecond, diverged_report(harness, 2, step, nan));
+    ASSERT_FALSE(harness.machine.ending()) << step;
+  }
+  all_but_one_diverge(63);
+  actions = harness.tell(63 * kSecond, diverged_report(harness, 2, 63, nan));
+  const auto later = harness.tick_until(70 * kSecond);
+  actions.insert(actions.end(), later.begin(), later.end());
+  ASSERT_EQ(only<Finish>(actions).size(), 1U);
+  EXPECT_EQ(only<Finish>(actions)[0].outcome, Outcome::diverged);
+  EXPECT_TRUE(only<SaveGlobal>(actions).empty());
+}
+
+TEST(Divergence, OfAllAtTheLastTokenIsNoCompletion) {
+  Settings settings = small();
+  settings.learners = 1;
+  settings.token_budget = 100;
+  Harness harness(settings);
+  harness.start(1);
+  std::vector<Action> actions = harness.tell(
+      kSecond, diverged_report(harness, 0, 10, std::numeric_limits<double>::quiet_NaN()));
+  EXPECT_EQ(only<Pause>(actions).size(), 1U);
+  for (int round = 1; round <= 5 && !harness.machine.finished(); ++round) {
+    actions = harness.tell(kSecond, harness.delivery(0, round));
+  }
+  ASSERT_EQ(only<Finish>(actions).size(), 1U);
+  EXPECT_EQ(only<Finish>(actions)[0].outcome, Outcome::diverged);
+}
+
+TEST(MergedTokens, CountEachTokenOnce) {
+  Settings settings = small();
+  settings.learners = 1;
+  settings.fragments = 1;
+  settings.interval = 2;
+  Harness harness(settings);
+  harness.start(1);
+  const auto merge = [&](std::int64_t round, std::int64_t at_tokens, std::int64_t tokens) {
+    Delivery delivery = harness.delivery(0, round);
+    delivery.at_tokens = at_tokens;
+    delivery.tokens = tokens;
+    harness.tell(round * 2 * kSecond, harness.report(0, round + 1));
+    harness.tell(round * 2 * kSecond, Tick{});
+    harness.tell(round * 2 * kSecond, delivery);
+    harness.tell(round * 2 * kSecond, Merged{round, 0});
+  };
+  merge(1, 100, 100);
+  EXPECT_EQ(harness.machine.merged_tokens(), 100);
+  merge(2, 150, 80);  // of which 30 were in the one before
+  EXPECT_EQ(harness.machine.merged_tokens(), 150);
+  merge(3, 300, 40);  // what lies between was never merged
+  EXPECT_EQ(harness.machine.merged_tokens(), 190);
+  // Of the next life, which trains what was lost and more again.
+  merge(4, 290, 140);
+  EXPECT_EQ(harness.machine.merged_tokens(), 190);
+}
+
 TEST(Rounds, NothingNewClosesARoundWithoutAMerge) {
   Settings settings = small();
   settings.learners = 1;

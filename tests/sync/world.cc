@@ -18,8 +18,8 @@ bool later(const auto& a, const auto& b) {
 }
 
 const char* name_of(Fault::Kind kind) {
-  constexpr const char* kNames[] = {"kill",   "cut",  "freeze", "slow",  "duplicate",
-                                    "poison", "wild", "stall",  "scale", "replace"};
+  constexpr const char* kNames[] = {"kill", "cut",     "freeze", "slow",  "duplicate", "poison",
+                                    "wild", "diverge", "stall",  "scale", "replace"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -240,6 +240,7 @@ void World::receive(int number, const Down& down) {
     island.tokens = assign->tokens;
     island.stepping = island.paused = false;
     island.norm_factor = 1;
+    island.loss = 1;
     island.asks.clear();
     island.shards.clear();
     island.lease.reset();
@@ -251,6 +252,7 @@ void World::receive(int number, const Down& down) {
     if (refresh->incarnation != island.incarnation || island.learner < 0) return;
     for (int p = 0; p < fragments; ++p) island.next[p] = std::max(island.next[p], down.versions[p]);
     island.norm_factor = 1;
+    island.loss = 1;
   } else if (const auto* lease = std::get_if<Lease>(&down.action)) {
     if (lease->incarnation == island.incarnation && lease->learner == island.learner) {
       island.lease = *lease;
@@ -410,8 +412,8 @@ void World::report(Island& island) {
   island.last_report = now_;
   send_up(island,
           Report{island.learner, island.incarnation, island.tokens / plan_.settings.batch_tokens,
-                 island.tokens, island.stepping ? plan_.step_seconds * island.slowness : 0, 1,
-                 island.held});
+                 island.tokens, island.stepping ? plan_.step_seconds * island.slowness : 0,
+                 island.loss, island.held});
 }
 
 void World::heartbeat(int number) {
@@ -473,6 +475,9 @@ void World::inject(const Fault& fault) {
       break;
     case Fault::Kind::wild:
       island.norm_factor = kWild;
+      break;
+    case Fault::Kind::diverge:
+      island.loss = std::nan("");
       break;
     default:
       break;
@@ -540,7 +545,7 @@ Plan make_plan(std::uint64_t seed) {
   for (int i = 0; i < faults; ++i) {
     Fault fault{};
     fault.time = from_seconds(between(0, 1e-9 * static_cast<double>(plan.calm)));
-    fault.kind = static_cast<Fault::Kind>(std::max(pick(-4, 9), 0));  // a kill five times as often
+    fault.kind = static_cast<Fault::Kind>(std::max(pick(-4, 10), 0));  // a kill five times as often
     fault.island = pick(0, settings.learners + settings.spares + 1);
     fault.seconds = fault.kind == Fault::Kind::kill ? between(0, 1.5) : between(0, 5);
     const bool slow = fault.kind == Fault::Kind::slow;

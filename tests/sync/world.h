@@ -22,6 +22,7 @@ struct Fault {
     duplicate,  // its next `amount` messages arrive twice, the second one much later
     poison,     // its values are not finite until it takes the global state
     wild,       // its values are far off until it takes the global state
+    diverge,    // its loss is not finite until it takes the global state
     stall,      // the machine's driver does nothing for so many seconds
     scale,      // `amount` learners are wanted from now on
     replace,    // the syncer dies with all it holds, and a standby syncer goes on
@@ -90,6 +91,7 @@ class World {
     Nanoseconds last_report = 0;
     int duplicates = 0;
     double norm_factor = 1;
+    double loss = 1;
     bool stepping = false;
     bool paused = false;
     std::int64_t tokens = 0;
