@@ -119,6 +119,8 @@ std::vector<Option> checkpoint_options(Checkpoint& c) {
               "rounds between two global checkpoints"),
       integer("checkpoint.keep", c.keep, 1, 1'000'000,
               "newest checkpoints of each kind and learner that are kept"),
+      boolean("checkpoint.validate", c.validate,
+              "work out the validation loss of global checkpoints while training goes on"),
   };
 }
 
@@ -296,6 +298,10 @@ std::vector<std::string> problems_of(const RunConfig& c) {
           "method (" + c.method + ") can't be used with wire.up or wire.down: it sends f32");
   require(problems, has_syncer(c) || c.chaos.empty(),
           "method (" + c.method + ") can't be used with chaos: only decoupled outlives a fault");
+  require(problems, has_syncer(c) || !c.checkpoint.validate,
+          "method (" + c.method +
+              ") can't be used with checkpoint.validate: it writes its only "
+              "checkpoint at the end");
   require(
       problems, has_syncer(c) || !c.resume,
       "method (" + c.method + ") can't be used with resume: it writes no checkpoints on the way");

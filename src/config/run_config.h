@@ -90,6 +90,7 @@ struct Checkpoint {
   std::int64_t learner_steps = 50;  // inner steps between two learner checkpoints
   std::int64_t global_rounds = 50;  // rounds between two global checkpoints
   int keep = 3;                     // newest of each kind (and learner) kept
+  bool validate = false;            // work out the validation loss of each global checkpoint
 };
 
 struct RunConfig {

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <utility>
 
+#include "report/json_field.h"
+
 namespace archipelago::report {
 namespace {
 
@@ -133,6 +135,24 @@ std::vector<chart::Line> speed_lines(std::span<const History> runs) {
     chart::Line line{name_of(run), {}, lines.size()};
     for (std::size_t i = 0; i < count && width > 0; ++i) {
       line.points.push_back({(static_cast<double>(i) + 0.5) * width, tokens[i] / width});
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+// At the end of a run the summary's.
+std::vector<chart::Line> validation_lines(std::span<const History> runs) {
+  std::vector<chart::Line> lines;
+  for (const History& run : runs) {
+    chart::Line line{name_of(run), {}, lines.size()};
+    for (const Validation& validation : run.validations) {
+      line.points.push_back(
+          {static_cast<double>(validation.run_tokens) / kMillion, validation.loss});
+    }
+    const double last = field(run.summary, "final_val_loss", 0.0);
+    if (last > 0 && !line.points.empty()) {
+      line.points.push_back({field(run.summary, "tokens", 0.0) / kMillion, last});
     }
     lines.push_back(std::move(line));
   }
@@ -269,6 +289,7 @@ std::vector<chart::Panel> panels_of(std::span<const History> runs) {
     return Sample{step.t, *step.joules / *step.since, *step.since};
   };
   panels.add("training loss", step_lines(runs, loss_over_tokens, true), Up::settled, true);
+  panels.add("validation loss", validation_lines(runs), Up::settled, true);
   panels.add("training loss", step_lines(runs, over_time(loss), false), Up::settled);
   panels.add("training accuracy, %", step_lines(runs, accuracy, false), Up::from_zero);
   panels.add("tokens a second, all learners", speed_lines(runs), Up::from_zero);

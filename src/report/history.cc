@@ -104,6 +104,9 @@ std::vector<double> read_metrics(const fs::path& file, History& history) {
     if (measured(row, "learner") && measured(row, "loss")) {
       history.steps.push_back(steps.read(row, t, clock.starts().size()));
       history.learners = std::max(history.learners, history.steps.back().learner + 1);
+    } else if (measured(row, "val_loss")) {
+      history.validations.push_back(
+          {t, static_cast<std::int64_t>(number(row, "tokens")), number(row, "val_loss")});
     } else if (row.contains("contributors")) {
       history.rounds.push_back(
           {t, static_cast<int>(list_field(row, "contributors").size()), number(row, "wait_s")});

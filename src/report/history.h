@@ -34,6 +34,13 @@ struct Round {
   double wait_seconds;
 };
 
+// How a global checkpoint does on the validation split.
+struct Validation {
+  double t;
+  std::int64_t run_tokens;
+  double loss;
+};
+
 // What concerns all learners: another launch, or the standby syncer's taking over.
 struct Event {
   double t;
@@ -48,6 +55,7 @@ struct History {
   double seconds = 0;
   std::vector<Step> steps;  // in the order of time
   std::vector<Round> rounds;
+  std::vector<Validation> validations;
   std::vector<Departure> departures;  // in seconds of the whole run
   std::vector<Event> events;
   int rejoins = 0;

@@ -74,6 +74,14 @@ evaluate::Score final_score(const Job& job, const SyncerProcess& syncer) {
   return validation_score(*job.setup, *job.dataset, syncer.state().flat_parameters(), threads);
 }
 
+// Beside training: on one thread.
+std::function<evaluate::Score(const GlobalState&)> validation_of(const Job& job) {
+  if (!job.setup->config.checkpoint.validate) return {};
+  return [&setup = *job.setup, &dataset = *job.dataset](const GlobalState& state) {
+    return validation_score(setup, dataset, state.flat_parameters(), 1);
+  };
+}
+
 }  // namespace
 
 void play_syncer(Job& job) {
@@ -85,6 +93,7 @@ void play_syncer(Job& job) {
   const auto link = connect_leaders(job);
   const auto others = connect_others(job, ranks);
   start.others = others.get();
+  start.validate = validation_of(job);
   std::unique_ptr<link::ReplicaSender> standby;
   if (job.layout->standbys() > 0) {
     standby = std::make_unique<link::ReplicaSender>(connect_standby(*job.layout));
@@ -155,7 +164,7 @@ void play_standby(Job& job) {
   }
   set_log_speaker("syncer");
   job.folder.inherit();
-  const SyncerStart start{{}, islands, &mirror, 1};
+  const SyncerStart start{{}, islands, &mirror, 1, nullptr, validation_of(job)};
   SyncerProcess syncer(*job.setup, job.folder, *link, nullptr, start, [](int) {});
   while (syncer.turn()) {
   }

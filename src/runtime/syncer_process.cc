@@ -45,6 +45,7 @@ SyncerProcess::SyncerProcess(const Setup& setup, const RunFolder& folder, link::
              : start.restored ? GlobalState(setup, *start.restored, {0, setup.config.sync.syncers})
                               : GlobalState(setup, {0, setup.config.sync.syncers})),
       merger_(state_),
+      validator_(start.validate),
       sender_(link, state_, setup.fragment_count()),
       arrivals_(setup, link, state_),
       machine_(start.mirror
@@ -95,6 +96,7 @@ bool SyncerProcess::turn() {
   watch_for_nobody();
   inflict_chaos();
   start_waiting_save();
+  note_validation();
   const auto wakeup = machine_.next_wakeup();
   if (wakeup && elapsed_ns() >= *wakeup) tell(sync::Tick{});
   sender_.pump(machine_.total_tokens());
@@ -491,6 +493,7 @@ void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
     state.describe(*file);
     checkpoint::save(folder, *file, state.arrays(), keep);
   };
+  if (!machine_.finished()) validator_.start(file->round, file->tokens, state);
   WaitingSave save{"the global checkpoint of round " + std::to_string(file->round), write};
   if (machine_.finished()) {
     // The last one; whatever waits goes before it.
@@ -500,6 +503,19 @@ void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
   }
   waiting_save_ = std::move(save);  // where the disk is slower than the rounds, the newest waits
   start_waiting_save();
+}
+
+void SyncerProcess::note_validation() {
+  const auto result = validator_.take();
+  if (!result) return;
+  nlohmann::json row = {{"t", elapsed()},
+                        {"validated_round", result->round},
+                        {"tokens", result->tokens},
+                        {"val_loss", result->score.loss}};
+  if (result->score.accuracy) row["val_accuracy"] = *result->score.accuracy;
+  record_.add_metrics(row);
+  log_info("validation loss " + std::to_string(result->score.loss) + " after round " +
+           std::to_string(result->round));
 }
 
 void SyncerProcess::start_waiting_save() {

@@ -29,6 +29,7 @@
 #include "runtime/run_statistics.h"
 #include "runtime/scaling.h"
 #include "runtime/setup.h"
+#include "runtime/validator.h"
 #include "sync/machine.h"
 #include "sync/tape.h"
 
@@ -41,6 +42,8 @@ struct SyncerStart {
   const Mirror* mirror = nullptr;                    // a standby that takes over: what it knows
   std::int64_t term = 0;                             // how many syncers there were before
   OtherSyncers* others = nullptr;                    // that merge beside this one; outlive it
+  // How a state does on the validation split; empty: that is not asked for while the run goes on.
+  std::function<evaluate::Score(const GlobalState&)> validate = {};
 };
 
 // The syncer: turns what the links bring into events of the state machine and does what it says. It
@@ -176,6 +179,7 @@ class SyncerProcess {
   void add_step_row(IslandBook& book, const link::Report& report);
   void save(const std::shared_ptr<checkpoint::Global>& file, const GlobalState& state);
   void start_waiting_save();
+  void note_validation();
   bool goodbyes_done();
   void dismiss_islands();
 
@@ -219,6 +223,7 @@ class SyncerProcess {
     std::function<void()> write;
   };
   std::optional<WaitingSave> waiting_save_;
+  Validator validator_;
   FragmentSender sender_;
   Arrivals arrivals_;
   sync::Machine machine_;

@@ -1,5 +1,7 @@
 """A run without failures: what its folder holds, to the last field, for islands of one and two ranks."""
 
+import json
+import subprocess
 import unittest
 
 import job
@@ -142,6 +144,19 @@ class PlainRun(MpiTest):
         same = [text.split("\n", 1)[1] for text in
                 ((folder / "config.ini").read_text() for folder in (run.out, again.out))]
         self.assertEqual(same[0], same[1])
+
+    def test_validation_while_it_trains(self):
+        """Each loss that is told on the way is that of the checkpoint of its round."""
+        run = self.start(checkpoint__validate=1, checkpoint__keep=1000)
+        run.finish(DONE)
+        rows = [row for row in run.metrics() if "validated_round" in row]
+        self.assertGreater(len(rows), 1)
+        for row in rows:
+            file = run.out / "checkpoints" / f"global-{row['validated_round']:010d}.h5"
+            shown = subprocess.run([job.PROGRAM, "evaluate", file, "--data", self.data, "--json", "--tokens",
+                                    str(run.option("train.validation"))], check=True, capture_output=True)
+            self.assertAlmostEqual(json.loads(shown.stdout)["loss"], row["val_loss"], places=4)
+        self.assertEqual(rows, sorted(rows, key=lambda row: row["tokens"]))
 
     def test_islands_of_two_ranks(self):
         self.check_run(self.start(sync__ranks_per_learner=2, sync__learners=2, sync__spares=1))

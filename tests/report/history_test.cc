@@ -21,6 +21,16 @@ TEST(History, LaunchesFollowEachOther) {
   EXPECT_FALSE(history.steps[6].joules.has_value());
 }
 
+TEST(History, ValidationsOnTheWayAreNoRounds) {
+  const RecordedRun run("validations");
+  const History history = read_history(run.folder());
+  ASSERT_EQ(history.validations.size(), 1U);
+  EXPECT_DOUBLE_EQ(history.validations[0].t, 2.4);
+  EXPECT_EQ(history.validations[0].run_tokens, 250);
+  EXPECT_DOUBLE_EQ(history.validations[0].loss, 3.25);
+  EXPECT_EQ(history.rounds.size(), 1U);
+}
+
 TEST(History, TokensOfTheRunAreThoseOfEachLearnersNewestStep) {
   const RecordedRun run("tokens");
   std::vector<std::int64_t> tokens;

@@ -26,8 +26,8 @@ TEST(Page, OfARunThatIsOverHasItsFigures) {
   for (const char* words :
        {"<td>complete: all tokens &lt;are&gt; trained</td>", "1.2346", "97.50 %", "81.25 %",
         "<td>2.75</td>", "<td>0.50</td>", "<td>560</td>", "training loss", "tokens a second",
-        "learner 1", "died at 1.5 s: its leader died", "<title>archipelago-report-over</title>",
-        "not available"}) {
+        "learner 1", "died at 1.5 s: its leader died", "validation loss",
+        "<title>archipelago-report-over</title>", "not available"}) {
     EXPECT_TRUE(says(page, words)) << words;
   }
   for (const char* words : {"nan", "http", "accuracy", "watts"}) {

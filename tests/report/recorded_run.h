@@ -19,6 +19,8 @@ class RecordedRun {
         "metrics.jsonl",
         step(1, 0, 0, 100, 5.0) + step(1.25, 1, 0, 100, 4.0) + step(2, 0, 0, 200, 3.0) +
             R"({"t":2.25,"round":1,"fragment":0,"version":1,"contributors":[0],"wait_s":0.5,"merge_s":0.001})"
+            "\n"
+            R"({"t":2.4,"validated_round":1,"tokens":250,"val_loss":3.25})"
             "\n" +
             step(2.5, 1, 1, 50, 3.5) + step(3, 0, 0, 300, 2.0) + step(0.5, 0, 1, 400, 1.5) +
             step(1, 1, 2, 150, 1.25) + "{\"t\":1.5,\"learner\":0,\"st");
