@@ -70,12 +70,14 @@ float Gpt::forward_backward(const Batch& batch) {
   const double targets = divisor(batch.targets);
   double sum = 0;
   for_slices(batch, [&](const Batch& slice, bool last) {
-    sum += head(slice, forward(slice), 1.0F / static_cast<float>(targets));
+    head(slice, forward(slice), 1.0F / static_cast<float>(targets));
     const float* d_embedded =
         parts_.trunk.backward(*kernels_, storage_, slice.batch, last ? gradients_ready() : kNobody);
     kernels_->embedding_backward(storage_.gradient(parts_.token_table),
                                  storage_.gradient(parts_.position_table), inputs_.data(),
                                  d_embedded, slice.batch, config_.context, config_.width);
+    // Last: whoever waits for a GPU's losses has given it all of its work.
+    sum += sum_of_losses(slice);
   });
   return static_cast<float>(sum / targets);
 }
@@ -83,7 +85,10 @@ float Gpt::forward_backward(const Batch& batch) {
 float Gpt::loss(const Batch& batch) {
   check(batch);
   double sum = 0;
-  for_slices(batch, [&](const Batch& slice, bool) { sum += head(slice, forward(slice), 0); });
+  for_slices(batch, [&](const Batch& slice, bool) {
+    head(slice, forward(slice), 0);
+    sum += sum_of_losses(slice);
+  });
   return static_cast<float>(sum / divisor(batch.targets));
 }
 
@@ -141,12 +146,12 @@ float* Gpt::forward(const Batch& batch) {
   return parts_.trunk.forward(*kernels_, storage_, batch.batch);
 }
 
-double Gpt::head(const Batch& batch, float* normed, float gradient_scale) {
+void Gpt::head(const Batch& batch, float* normed, float gradient_scale) {
   const std::int64_t C = config_.width;
   const std::int64_t V = config_.vocabulary;
   if (counted(batch.targets) == 0) {
     if (gradient_scale != 0) kernels_->clear(normed, rows(batch) * C);
-    return 0;
+    return;
   }
   const float* table = storage_.value(parts_.token_table);
   // Without gradients nothing but the losses is made of them, which then keep all bits.
@@ -163,6 +168,10 @@ double Gpt::head(const Batch& batch, float* normed, float gradient_scale) {
                      true, V, C, count);
     kernels_->matmul(block, logits, table, kernels::Transpose::neither, false, count, C, V);
   }
+}
+
+double Gpt::sum_of_losses(const Batch& batch) {
+  if (counted(batch.targets) == 0) return 0;
   const auto losses = std::span(host_losses_).first(static_cast<std::size_t>(rows(batch)));
   losses_.copy_out(losses);
   return std::accumulate(losses.begin(), losses.end(), 0.0);

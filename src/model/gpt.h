@@ -41,10 +41,11 @@ class Gpt final : public Network<GptPlan> {
   void for_slices(const Batch& batch, const Body& body) const;
   // Up to the final norm, whose output it returns.
   float* forward(const Batch& batch);
-  // The sum of the targets' losses from `normed`, the final norm's output; with `gradient_scale`
-  // != 0 it is replaced by that many times its gradient. The logits exist for head_rows_ rows at a
-  // time.
-  double head(const Batch& batch, float* normed, float gradient_scale);
+  // The targets' losses from `normed`, the final norm's output; with `gradient_scale` != 0 it is
+  // replaced by that many times their gradient. The logits exist for head_rows_ rows at a time.
+  void head(const Batch& batch, float* normed, float gradient_scale);
+  // Of those that head() has left.
+  double sum_of_losses(const Batch& batch);
   std::int64_t rows(const Batch& batch) const { return batch.batch * config_.context; }
 
   std::int64_t max_batch_;
