@@ -1,5 +1,6 @@
 #include "emulate/emulate.h"
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -31,7 +32,19 @@ runtime::Setup make_setup(const config::RunConfig& config, const data::Dataset& 
   return setup;
 }
 
+struct Verdict {
+  const char* outcome;  // of summary.json
+  ExitCode code;
+};
+
+Verdict verdict_on(const Outcome& o, const evaluate::Score& validation) {
+  if (o.diverged || !std::isfinite(validation.loss)) return {"diverged", ExitCode::diverged};
+  if (!o.complete) return {"stopped", ExitCode::try_again};
+  return {"complete", ExitCode::done};
+}
+
 nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation) {
+  const Verdict verdict = verdict_on(o, validation);
   nlohmann::json summary = {
       {"tokens", o.tokens},
       {"trained_tokens", o.trained_tokens},
@@ -48,9 +61,9 @@ nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation) {
       {"bytes_up", o.bytes_up},
       {"bytes_down", o.bytes_down},
       {"parameters_digest", to_hex(checksum(std::as_bytes(std::span(o.parameters))))},
-      {"outcome", o.complete ? "complete" : "stopped"},
+      {"outcome", verdict.outcome},
       {"reason", o.reason},
-      {"exit_code", o.complete ? 0 : static_cast<int>(ExitCode::try_again)}};
+      {"exit_code", static_cast<int>(verdict.code)}};
   if (validation.accuracy) summary["final_val_accuracy"] = *validation.accuracy;
   return summary;
 }

@@ -24,6 +24,7 @@ struct Outcome {
   std::int64_t bytes_down = 0;
   std::vector<float> parameters;  // of the result, flat
   bool complete = false;
+  bool diverged = false;  // every learner's loss
   std::string reason;
 };
 

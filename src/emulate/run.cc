@@ -418,6 +418,7 @@ Outcome Run::outcome() {
   result.bytes_up = link_.bytes_up();
   result.bytes_down = link_.bytes_down();
   result.complete = finish_->outcome == sync::Outcome::complete;
+  result.diverged = finish_->outcome == sync::Outcome::diverged;
   result.reason = finish_->reason;
   result.parameters = state_.flat_parameters();
   return result;
