@@ -377,7 +377,10 @@ void Run::act(const sync::SaveGlobal& action) {
   record_.add_event(
       nlohmann::json{{"t", timeline_.now()},
                      {"snapshot", {{"round", action.round}, {"theta", to_hex(state_.digest())}}}});
-  if (!machine_.finished()) return;
+  if (!machine_.finished()) {
+    if (setup_.config.checkpoint.validate) validate(action.round);
+    return;
+  }
   checkpoint::Global file;
   file.common.config = runtime::config_map(setup_);
   file.round = action.round;
@@ -393,6 +396,17 @@ void Run::act(const sync::SaveGlobal& action) {
 }
 
 void Run::act(const sync::Finish& action) { finish_ = action; }
+
+void Run::validate(std::int64_t round) {
+  const auto score = runtime::validation_score(
+      setup_, surroundings_.dataset, state_.flat_parameters(), setup_.config.train.threads);
+  nlohmann::json row = {{"t", timeline_.seconds()},
+                        {"validated_round", round},
+                        {"tokens", machine_.total_tokens()},
+                        {"val_loss", score.loss}};
+  if (score.accuracy) row["val_accuracy"] = *score.accuracy;
+  record_.add_metrics(row);
+}
 
 // ---- The end -----------------------------------------------------------------------------------
 

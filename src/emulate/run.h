@@ -73,6 +73,7 @@ class Run {
   void act(const sync::Refill&) {}  // killed islands come back by themselves
   void act(const sync::Finish& action);
 
+  void validate(std::int64_t round);
   void finish_merge(const sync::Merge& action, double seconds);
   std::optional<int> peer_of(int learner, int incarnation) const;
   void give_order(int peer, link::DownHeader header);
