@@ -1,22 +1,16 @@
 #include "emulate/run.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <variant>
 
-#include "checkpoint/checkpoint.h"
 #include "config/options.h"
-#include "core/checksum.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "runtime/lease_message.h"
 #include "runtime/machine_settings.h"
 #include "runtime/run_statistics.h"
-#include "runtime/validation.h"
 #include "simulate/distributions.h"
 
 namespace archipelago::emulate {
@@ -236,176 +230,6 @@ void Run::inflict(const runtime::Fault& fault) {
     timeline_.at(timeline_.now() + to_nanoseconds(seconds),
                  [this, site = island.site()] { add_island(site); });
   }
-}
-
-// ---- Actions -----------------------------------------------------------------------------------
-
-std::optional<int> Run::peer_of(int learner, int incarnation) const {
-  const auto book = std::ranges::find_if(books_, [&](const Book& each) {
-    return !each.lost && each.learner == learner && each.incarnation == incarnation;
-  });
-  if (book == books_.end()) return std::nullopt;
-  return static_cast<int>(book - books_.begin());
-}
-
-void Run::give_order(int peer, link::DownHeader header) {
-  Book& book = at(peer);
-  header.round = ++book.orders;
-  book.ready_told = false;
-  sender_.begin_life(peer, header.learner, header.incarnation);
-  link_.send(peer, header);
-}
-
-void Run::send_pause(int peer) {
-  link::DownHeader header;
-  header.kind = link::DownKind::pause;
-  link_.send(peer, header);
-}
-
-void Run::end_life(int peer) {
-  Book& book = at(peer);
-  sender_.clear(peer);
-  book.learner = -1;
-  book.row_step = -1;
-}
-
-void Run::act(const sync::Assign& action) {
-  Book& book = at(action.island);
-  book.learner = action.learner;
-  book.incarnation = action.incarnation;
-  book.leased_to = action.learner;
-  book.lease_told = 0;
-  give_order(action.island, runtime::order_of(action));
-  if (paused_) send_pause(action.island);
-}
-
-void Run::act(const sync::Refresh& action) {
-  if (const auto peer = peer_of(action.learner, action.incarnation)) sender_.mark_all(*peer);
-}
-
-void Run::act(const sync::Lease& action) {
-  const auto peer = peer_of(action.learner, action.incarnation);
-  if (!peer) return;
-  auto lease = runtime::lease_message(action, machine_.shards_for(action.learner));
-  link_.send(*peer, lease.header,
-             link::Payload(std::make_shared<const link::Bytes>(std::move(lease.data))));
-}
-
-void Run::act(const sync::Ask& action) {
-  const auto peer = peer_of(action.learner, action.incarnation);
-  if (!peer) return;
-  link::DownHeader header;
-  header.kind = link::DownKind::ask;
-  header.learner = action.learner;
-  header.incarnation = action.incarnation;
-  header.round = action.round;
-  header.fragment = action.fragment;
-  header.version = machine_.versions()[static_cast<std::size_t>(action.fragment)];
-  link_.send(*peer, header);
-}
-
-// One merge after the other.
-void Run::act(const sync::Merge& action) {
-  merger_free_ =
-      std::max(timeline_.now(), merger_free_) + to_nanoseconds(conditions_.merge_seconds);
-  timeline_.at(merger_free_, [this, action] { finish_merge(action, conditions_.merge_seconds); });
-}
-
-void Run::finish_merge(const sync::Merge& action, double seconds) {
-  std::vector<sync::MergeInput> inputs;
-  nlohmann::json contributors = nlohmann::json::array();
-  const auto size = setup_.fragments[static_cast<std::size_t>(action.fragment)].size;
-  const double share = static_cast<double>(size) / static_cast<double>(setup_.parameters);
-  for (const auto& part : action.contributions) {
-    const Key key{part.learner, part.incarnation, action.round};
-    inputs.push_back(arrivals_.input(key, part.weight));
-    if (part.weight <= 0) continue;
-    contributors.push_back(part.learner);
-    merged_tokens_ += share * static_cast<double>(delivered_tokens_.at(key));
-  }
-  ++merges_;
-  contributions_ += std::ssize(contributors);
-  state_.adopt(state_.merge(action.fragment, inputs));
-  for (const auto& part : action.contributions) {
-    const Key key{part.learner, part.incarnation, action.round};
-    arrivals_.release(key);
-    delivered_tokens_.erase(key);
-  }
-  record_.add_metrics({{"t", timeline_.seconds()},
-                       {"round", action.round},
-                       {"fragment", action.fragment},
-                       {"version", state_.version(action.fragment)},
-                       {"contributors", std::move(contributors)},
-                       {"wait_s", 0.0},
-                       {"merge_s", seconds}});
-  tell(sync::Merged{action.round, seconds});
-}
-
-void Run::act(const sync::Publish& action) {
-  for (std::size_t peer = 0; peer < books_.size(); ++peer) {
-    if (!books_[peer].lost && books_[peer].learner >= 0) {
-      sender_.mark(static_cast<int>(peer), action.fragment);
-    }
-  }
-}
-
-void Run::act(const sync::Discard& action) {
-  const Key key{action.learner, action.incarnation, action.round};
-  arrivals_.release(key);
-  delivered_tokens_.erase(key);
-}
-
-void Run::act(const sync::Expel& action) {
-  end_life(action.island);
-  give_order(action.island, runtime::order_of(action));
-}
-
-void Run::act(const sync::Retire& action) {
-  end_life(action.island);
-  give_order(action.island, runtime::order_of(action));
-}
-
-void Run::act(const sync::Pause&) {
-  paused_ = true;
-  for (std::size_t peer = 0; peer < books_.size(); ++peer) {
-    if (books_[peer].learner >= 0) send_pause(static_cast<int>(peer));
-  }
-}
-
-// The last one is written: what is before it nobody would go on from.
-void Run::act(const sync::SaveGlobal& action) {
-  record_.add_event(
-      nlohmann::json{{"t", timeline_.now()},
-                     {"snapshot", {{"round", action.round}, {"theta", to_hex(state_.digest())}}}});
-  if (!machine_.finished()) {
-    if (setup_.config.checkpoint.validate) validate(action.round);
-    return;
-  }
-  checkpoint::Global file;
-  file.common.config = runtime::config_map(setup_);
-  file.round = action.round;
-  file.tokens = machine_.total_tokens();
-  for (const auto& view : machine_.learners()) {
-    file.incarnations.push_back(view.incarnation);
-    file.merged_tokens.insert(file.merged_tokens.end(), view.merged_tokens.begin(),
-                              view.merged_tokens.end());
-  }
-  file.shards = machine_.shard_cursors();
-  state_.describe(file);
-  checkpoint::save(folder_.checkpoints(), file, state_.arrays(), setup_.config.checkpoint.keep);
-}
-
-void Run::act(const sync::Finish& action) { finish_ = action; }
-
-void Run::validate(std::int64_t round) {
-  const auto score = runtime::validation_score(
-      setup_, surroundings_.dataset, state_.flat_parameters(), setup_.config.train.threads);
-  nlohmann::json row = {{"t", timeline_.seconds()},
-                        {"validated_round", round},
-                        {"tokens", machine_.total_tokens()},
-                        {"val_loss", score.loss}};
-  if (score.accuracy) row["val_accuracy"] = *score.accuracy;
-  record_.add_metrics(row);
 }
 
 // ---- The end -----------------------------------------------------------------------------------
