@@ -278,6 +278,7 @@ void SyncerProcess::tell(const sync::Event& event) {
   record_.add_event(std::move(entry));
   // Nothing that an action does tells the machine anything: it hears of it in a later turn.
   for (const auto& action : actions_) std::visit([this](const auto& a) { act(a); }, action);
+  note_silences(event);
 }
 
 // What learners give to merges is kept where the options ask for it; replay finds it by the life.

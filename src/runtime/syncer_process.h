@@ -29,6 +29,7 @@
 #include "runtime/run_statistics.h"
 #include "runtime/scaling.h"
 #include "runtime/setup.h"
+#include "runtime/silences.h"
 #include "runtime/validator.h"
 #include "sync/machine.h"
 #include "sync/tape.h"
@@ -148,6 +149,7 @@ class SyncerProcess {
   void inflict(const Fault& fault);                 // syncer_chaos.cc
   void mend(int peer, const link::Report& report);  // syncer_chaos.cc
   void tell(const sync::Event& event);
+  void note_silences(const sync::Event& event);  // syncer_silence.cc
 
   // Why the run cannot have so many learners (syncer_scale.cc).
   std::optional<std::string> why_not_scale(int learners) const;
@@ -228,6 +230,7 @@ class SyncerProcess {
   Arrivals arrivals_;
   sync::Machine machine_;
   Chaos chaos_;
+  Silences silences_;
 
   std::vector<IslandBook> islands_;
   std::vector<sync::Action> actions_;

@@ -50,6 +50,7 @@ void SyncerProcess::take_over(const Mirror& mirror) {
     link_.send(static_cast<int>(peer), turn);
   }
   if (!mirror.finish()) {
+    silences_.update(learners, mirror.time());  // told by the syncer before
     tell(sync::SyncerReplaced{term_});
     return;
   }

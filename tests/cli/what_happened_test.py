@@ -75,6 +75,17 @@ class WhatHappened(unittest.TestCase):
         self.assertIn("\nlost 0", text)
         self.assertNotIn("launch", text)
 
+    def test_silences(self):
+        silent = lambda seconds, learner: {
+            "t": seconds * 1e9, "silent": {"learner": learner, "step": 40, "seconds": 3.0}}
+        events = launch(silent(5, 1), {"t": 9.5e9, "heard_again": {"learner": 1, "seconds": 7.5}},
+                        silent(12, 2))
+        text = self.tell(events, steps(0, 10, 4))
+        self.assertIn("    5.0 s   learner 1 fell silent (since step 40); was heard of again after "
+                      "7.5 s\n", text)
+        self.assertIn("   12.0 s   learner 2 fell silent (since step 40); was not heard of again\n",
+                      text)
+
     def test_launches_are_told_apart(self):
         # The second failed before its first step.
         events = launch() + [{"settings": {}}] + launch(*death(1, 15))
