@@ -25,6 +25,8 @@
 #include "core/log.h"
 #include "island/island.h"
 #include "mpi/communicator.h"
+#include "runtime/checkpoint_words.h"
+#include "runtime/clock.h"
 #include "runtime/job.h"
 #include "runtime/run_record.h"
 #include "runtime/start.h"
@@ -106,7 +108,11 @@ bool save(const runtime::Job& job, checkpoint::Global state, std::int64_t rounds
                              tokens / sync.learners);
   state.tokens = tokens;
   try {
+    const double begun = runtime::now_seconds();
     checkpoint::save(job.folder.checkpoints(), state, job.setup->config.checkpoint.keep);
+    log_info(runtime::words_on(
+        runtime::saved_file(job.folder.checkpoints() / checkpoint::global_name(rounds),
+                            runtime::now_seconds() - begun)));
   } catch (const std::system_error& error) {
     log_error(error.what());
     return false;

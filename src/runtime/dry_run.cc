@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "config/options.h"
+#include "core/units.h"
 #include "kernels/kernels.h"
 #include "link/mailbox.h"
 #include "model/size.h"
@@ -20,14 +21,6 @@ std::string number(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
-}
-
-// With the unit that leaves one to three digits before the point.
-std::string bytes(double value) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
-  return number(value, unit == 0 ? 0 : 1) + ' ' + units[unit];
 }
 
 std::string grouped(std::int64_t value) {
@@ -70,16 +63,16 @@ void add_model(std::ostream& out, const Setup& setup, const model::Size& size) {
 void add_learner(std::ostream& out, const Setup& setup, int learner, std::int64_t data_bytes) {
   const auto own = config::for_learner(setup.config, learner);
   const LearnerMemory memory = learner_memory(setup, own, data_bytes);
-  out << "  parameters " << bytes(static_cast<double>(memory.parameters)) << ", gradients "
-      << bytes(static_cast<double>(memory.gradients)) << ", moments "
-      << bytes(static_cast<double>(memory.moments)) << ", activations "
-      << bytes(static_cast<double>(memory.activations));
+  out << "  parameters " << bytes_text(static_cast<double>(memory.parameters)) << ", gradients "
+      << bytes_text(static_cast<double>(memory.gradients)) << ", moments "
+      << bytes_text(static_cast<double>(memory.moments)) << ", activations "
+      << bytes_text(static_cast<double>(memory.activations));
   if (memory.exchange > 0) {
-    out << ", kept for differences " << bytes(static_cast<double>(memory.exchange));
+    out << ", kept for differences " << bytes_text(static_cast<double>(memory.exchange));
   }
-  out << ", two fragments " << bytes(static_cast<double>(memory.fragments));
-  if (memory.data > 0) out << ", data " << bytes(static_cast<double>(memory.data));
-  out << ": together " << bytes(static_cast<double>(memory.total() + memory.data)) << '\n';
+  out << ", two fragments " << bytes_text(static_cast<double>(memory.fragments));
+  if (memory.data > 0) out << ", data " << bytes_text(static_cast<double>(memory.data));
+  out << ": together " << bytes_text(static_cast<double>(memory.total() + memory.data)) << '\n';
 }
 
 void add_syncer(std::ostream& out, const Setup& setup, int syncer) {
@@ -97,10 +90,10 @@ void add_syncer(std::ostream& out, const Setup& setup, int syncer) {
   const double whole = 2 * kFloat * static_cast<double>(setup.parameters);
   const double checkpoint = syncer == 0 ? 2 * whole - state : 0;
   out << "memory of " << (sync.syncers == 1 ? "the syncer" : "syncer " + std::to_string(syncer))
-      << ":\n  parameters and momentum " << bytes(state) << ", mailboxes " << bytes(mailboxes)
-      << ", a merge " << bytes(merge);
-  if (checkpoint > 0) out << ", a checkpoint on its way " << bytes(checkpoint);
-  out << ": together " << bytes(state + merge + mailboxes + checkpoint) << '\n';
+      << ":\n  parameters and momentum " << bytes_text(state) << ", mailboxes "
+      << bytes_text(mailboxes) << ", a merge " << bytes_text(merge);
+  if (checkpoint > 0) out << ", a checkpoint on its way " << bytes_text(checkpoint);
+  out << ": together " << bytes_text(state + merge + mailboxes + checkpoint) << '\n';
 }
 
 void add_memory(std::ostream& out, const Setup& setup, std::int64_t data_bytes) {
@@ -123,9 +116,9 @@ void add_way(std::ostream& out, const Setup& setup, const std::string& way,
   const auto& sync = setup.config.sync;
   const double whole = encoded(encoding, setup.parameters);
   const double largest = encoded(encoding, setup.largest_fragment);
-  out << "exchange " << way << ", in " << name << ":\n  " << bytes(whole / sync.interval)
-      << " a learner and inner step, " << bytes(whole / setup.fragment_count() * sync.learners)
-      << " a round over " << sync.learners << " learners (" << bytes(largest * sync.learners)
+  out << "exchange " << way << ", in " << name << ":\n  " << bytes_text(whole / sync.interval)
+      << " a learner and inner step, " << bytes_text(whole / setup.fragment_count() * sync.learners)
+      << " a round over " << sync.learners << " learners (" << bytes_text(largest * sync.learners)
       << " in the round of the largest fragment)\n";
 }
 

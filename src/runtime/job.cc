@@ -15,6 +15,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "runtime/chaos.h"
+#include "runtime/checkpoint_words.h"
 #include "runtime/device.h"
 #include "runtime/machine_settings.h"
 #include "runtime/resources.h"
@@ -51,6 +52,20 @@ void check_options_and_data(Job& job, const config::RunConfig& config) {
   open_data(job, config);
 }
 
+void tell_of_restored(const Job& job) {
+  const auto file = job.folder.checkpoints() / checkpoint::global_name(job.restored->round);
+  log_info(words_on_restored(job.restored->round, file));
+  if (job.session.rank() != Layout::kSyncer) return;
+  const auto changes = changes_since(job.restored->common.config, config_map(*job.setup));
+  if (!changes.harmless.empty()) {
+    log_info("options that have changed since: " + changes.harmless);
+  }
+  if (!changes.of_data_order.empty()) {
+    log_warning("options that have changed since: " + changes.of_data_order +
+                "; the data comes in another order, some of it again");
+  }
+}
+
 void restore(Job& job) {
   job.restored = checkpoint::newest_global(job.folder.checkpoints());
   if (!job.restored) {
@@ -65,7 +80,7 @@ void restore(Job& job) {
                                  job.folder.checkpoints().string());
   // Whether its clock and learners fit this run's.
   static_cast<void>(sync::Machine(machine_settings(*job.setup), restored_from(job.restored)));
-  log_info("goes on from round " + std::to_string(job.restored->round));
+  tell_of_restored(job);
 }
 
 // So that the launcher can tell a start whose syncer died from one that takes long.

@@ -96,6 +96,7 @@ bool SyncerProcess::turn() {
   watch_for_nobody();
   inflict_chaos();
   start_waiting_save();
+  note_saved();
   note_validation();
   const auto wakeup = machine_.next_wakeup();
   if (wakeup && elapsed_ns() >= *wakeup) tell(sync::Tick{});
@@ -489,10 +490,14 @@ void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
   record_.add_event(
       nlohmann::json{{"t", elapsed_ns()},
                      {"snapshot", {{"round", file->round}, {"theta", to_hex(state.digest())}}}});
-  const auto write = [file, state, folder = folder_.checkpoints(),
-                      keep = setup_.config.checkpoint.keep] {
+  const auto write = [this, file, state, keep = setup_.config.checkpoint.keep] {
+    const double begun = now_seconds();
     state.describe(*file);
-    checkpoint::save(folder, *file, state.arrays(), keep);
+    checkpoint::save(folder_.checkpoints(), *file, state.arrays(), keep);
+    auto saved = saved_file(folder_.checkpoints() / checkpoint::global_name(file->round),
+                            now_seconds() - begun);
+    const std::lock_guard lock(saved_mutex_);
+    saved_.push_back(std::move(saved));
   };
   if (!machine_.finished()) validator_.start(file->round, file->tokens, state);
   WaitingSave save{"the global checkpoint of round " + std::to_string(file->round), write};
@@ -523,6 +528,18 @@ void SyncerProcess::start_waiting_save() {
   if (!waiting_save_ || writer_.busy()) return;
   writer_.start(std::move(waiting_save_->what), std::move(waiting_save_->write));
   waiting_save_.reset();
+}
+
+void SyncerProcess::note_saved() {
+  const std::lock_guard lock(saved_mutex_);
+  for (const SavedFile& file : saved_) {
+    log_info(words_on(file));
+    record_.add_metrics({{"t", elapsed()},
+                         {"checkpoint", file.path.filename().string()},
+                         {"bytes", file.bytes},
+                         {"seconds", file.seconds}});
+  }
+  saved_.clear();
 }
 
 void SyncerProcess::act(const sync::Refill& action) {

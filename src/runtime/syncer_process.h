@@ -5,6 +5,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "link/replica.h"
 #include "runtime/arrivals.h"
 #include "runtime/chaos.h"
+#include "runtime/checkpoint_words.h"
 #include "runtime/checkpoint_writer.h"
 #include "runtime/fragment_sender.h"
 #include "runtime/global_state.h"
@@ -181,6 +183,7 @@ class SyncerProcess {
   void add_step_row(IslandBook& book, const link::Report& report);
   void save(const std::shared_ptr<checkpoint::Global>& file, const GlobalState& state);
   void start_waiting_save();
+  void note_saved();
   void note_validation();
   bool goodbyes_done();
   void dismiss_islands();
@@ -219,6 +222,8 @@ class SyncerProcess {
   Scaling scaling_;
   GlobalState state_;
   MergeWorker merger_;
+  std::mutex saved_mutex_;
+  std::vector<SavedFile> saved_;  // by the writer, not told yet
   CheckpointWriter writer_;
   struct WaitingSave {
     std::string what;

@@ -54,6 +54,7 @@ double SyncerProcess::merged_share() const {
 
 int SyncerProcess::conclude(const evaluate::Score& validation) {
   const bool saved = writer_.finish();
+  note_saved();
   if (!saved) log_error(kUnsaved);
   const Verdict verdict = this->verdict(saved, validation);
   const Tally others = others_ == nullptr ? Tally{} : others_->tally();

@@ -26,8 +26,8 @@ SUMMARY = {
 
 
 def checked_rows(test, run):
-    """The rows of steps and those of rounds; there are no others."""
-    rows = run.metrics()
+    """The rows of steps and those of rounds; besides there are only those of global checkpoints."""
+    rows = [row for row in run.metrics() if "checkpoint" not in row]
     steps = [row for row in rows if "learner" in row]
     rounds = [row for row in rows if "round" in row]
     test.assertEqual(len(steps) + len(rounds), len(rows))
@@ -100,6 +100,15 @@ class PlainRun(MpiTest):
         self.assertEqual(names, [".lock", "checkpoints", "config.ini", "events.jsonl",
                                  "metrics.jsonl", "status.json", "summary.json"])
         checkpoints = {path.name for path in (run.out / "checkpoints").iterdir()}
+        saved = [row for row in run.metrics() if "checkpoint" in row]
+        for row in saved:
+            self.assertEqual(set(row), {"t", "checkpoint", "bytes", "seconds"})
+            self.assertEqual(run.log().count(f"INFO syncer wrote {row['checkpoint']}: "), 1, run.log())
+            if row["checkpoint"] in checkpoints:
+                size = (run.out / "checkpoints" / row["checkpoint"]).stat().st_size
+                self.assertEqual(row["bytes"], size)
+        written = {row["checkpoint"] for row in saved}
+        self.assertGreaterEqual(written, {name for name in checkpoints if name.startswith("global")})
         self.assertIn(f"global-{summary['rounds']:010d}.h5", checkpoints)
         for learner, tokens in trained.items():
             self.assertIn(f"learner-{learner}-{tokens // BATCH_TOKENS:010d}.h5", checkpoints)

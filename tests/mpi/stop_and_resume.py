@@ -27,6 +27,9 @@ class StopAndResume(MpiTest):
         goal = max(steps.values()) + 200
         again = self.resume(run, train__steps=goal)
         summary = again.finish(DONE)
+        self.assertRegex(again.log(), r"goes on from round (\d+): global-0*\1\.h5, written .* ago\n")
+        self.assertIn(f"have changed since: train.steps {run.option('train.steps')} -> {goal}\n",
+                      again.log())
         budget = goal * run.option("sync.learners") * BATCH_TOKENS
         self.assertGreaterEqual(summary["tokens"], budget)
         # Each learner may be a few steps beyond when the end is announced, never a whole life.

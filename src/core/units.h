@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+namespace archipelago {
+
+// "12.3 MiB": with the unit that leaves one to four digits before the point.
+std::string bytes_text(double bytes);
+
+// "0.04 s", "35 s", "12 min", "3.5 h", "8.1 days".
+std::string seconds_text(double seconds);
+
+}  // namespace archipelago
