@@ -25,6 +25,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "core/program.h"
 #include "runtime/refusal.h"
 #include "runtime/roll_call.h"
 #include "runtime/run_folder.h"
@@ -320,7 +321,7 @@ std::vector<std::string> allocated_hosts() {
 
 LaunchPlan plan_of(const config::RunConfig& config, const std::vector<std::string>& hosts) {
   const fs::path scratch = Scratch::name();
-  return make_plan(config, hosts, fs::read_symlink("/proc/self/exe"), scratch, scratch / "hosts");
+  return make_plan(config, hosts, program_file(), scratch, scratch / "hosts");
 }
 
 int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, int restarts,

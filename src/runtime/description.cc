@@ -5,6 +5,7 @@
 
 #include "core/checksum.h"
 #include "core/error.h"
+#include "core/program.h"
 #include "runtime/machine_settings.h"
 
 namespace archipelago::runtime {
@@ -21,6 +22,7 @@ std::string value_in(const Description& description, const std::string& name) {
 Description describe(const Setup& setup, const data::Dataset& dataset) {
   Description description = config_map(setup);
   description.erase("resume");  // of the start alone
+  description["build"] = build_id();
   description["digest of " + setup.config.data.path] = to_hex(dataset.digest());
   return description;
 }

@@ -9,8 +9,8 @@
 
 namespace archipelago::runtime {
 
-// What all ranks of a run must have the same, by name: every option with its resolved value, and
-// the data's digest. The model follows from these.
+// What all ranks of a run must have the same, by name: every option with its resolved value, the
+// data's digest and the program's build. The model follows from these.
 using Description = std::map<std::string, std::string>;
 
 Description describe(const Setup& setup, const data::Dataset& dataset);

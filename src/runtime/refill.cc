@@ -11,6 +11,7 @@
 #include "config/options.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/program.h"
 #include "mpi/check.h"
 #include "runtime/start.h"
 
@@ -125,7 +126,7 @@ std::optional<Refill::NewIsland> Refill::try_to_spawn(Work& work) {
 }
 
 Refill::NewIsland Refill::spawn(Work& work) {
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string program = program_file().string();
   // Every option by hand: the run's config.ini may have been edited since.
   std::vector<std::string> words = {"train"};
   for (const auto& [name, value] : config::to_map(work.config)) {
@@ -153,7 +154,8 @@ Refill::NewIsland Refill::spawn(Work& work) {
   share_text(merged, to_text(work.description), kTelling);
   if (!all_agree(merged, true)) {
     work.turned_away = true;
-    throw Error(ExitCode::configuration, "it has other options or other data than this run");
+    throw Error(ExitCode::configuration,
+                "it is another build, or has other options or other data than this run");
   }
   return {make_pair(merged, work.mailbox), std::move(members)};
 }

@@ -78,7 +78,7 @@ void require_same(const mpi::Session& session, const Description& own) {
   if (!other) return;
   throw Error(ExitCode::configuration, "rank " + std::to_string(session.rank()) + " on " +
                                            host_name() + " does not fit into this run: " + *other +
-                                           "; give all ranks the same options and data");
+                                           "; give all ranks the same program, options and data");
 }
 
 void wait_for_world() {

@@ -119,7 +119,7 @@ def processes():
 class Job:
     """One start of a run: `train` under mpirun, or, with launch=True or its flags, `launch`."""
 
-    def __init__(self, test, out, *flags, ranks=None, launch=False, mpirun=("--with-ft", "ulfm"),
+    def __init__(self, test, out, *flags, ranks=None, launch=False, program=PROGRAM, mpirun=("--with-ft", "ulfm"),
                  **options):
         self.test = test
         self.out = pathlib.Path(out)
@@ -128,7 +128,7 @@ class Job:
         train = [f"--{name}={value}" for name, value in self.options.items() if value is not None]
         if launch:
             own = [] if launch is True else launch
-            command = test.on_launching_host([PROGRAM, "launch", *own, "--", *train, *flags])
+            command = test.on_launching_host([program, "launch", *own, "--", *train, *flags])
         else:
             scratch = test.shared_memory
             command = [
@@ -136,7 +136,7 @@ class Job:
                 "--mca", "pml", "ob1", "--mca", "btl", BTL, "--mca", "btl_tcp_flags", "send",
                 "--mca", "btl_sm_backing_directory", scratch, "--mca",
                 "osc_rdma_backing_directory", scratch,
-                "-n", str(ranks or self.world_size()), PROGRAM, "train", *train, *flags
+                "-n", str(ranks or self.world_size()), program, "train", *train, *flags
             ]
         inherited = {name: value for name, value in os.environ.items()
                      if not name.startswith("ARCHIPELAGO_")}

@@ -2,8 +2,10 @@
 leaves what was there as it was."""
 
 import os
+import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import unittest
 
@@ -72,6 +74,42 @@ class Refusals(MpiTest):
         foreign = second_part(**{"data.path": self.prepare("other.h5", seed=2)})
         self.assert_refused(self.small(*foreign, ranks=2), CONFIGURATION, "data.path")
         self.assertFalse(self.run_folder().exists())
+
+    def another_build(self, name):
+        """A program that does the same, but was built from something else."""
+        mark = struct.pack("<III4s", 4, 20, 3, b"GNU\0")  # of the note that holds the build's id
+        content = bytearray(pathlib.Path(PROGRAM).read_bytes())
+        self.assertEqual(content.count(mark), 1)
+        content[content.index(mark) + len(mark)] ^= 1
+        path = self.folder / name
+        path.write_bytes(content)
+        path.chmod(0o755)
+        return path
+
+    def test_a_rank_of_another_build(self):
+        options = {**TINY, "data.path": self.data, "out": self.run_folder(), "sync.learners": 2,
+                   "sync.spares": 0}
+        second = [":", "-n", "1", self.another_build("other"), "train",
+                  *(f"--{name}={value}" for name, value in options.items())]
+        self.assert_refused(self.small(*second, ranks=2), CONFIGURATION, "rank 2", "build is",
+                            "the same program")
+        self.assertFalse(self.run_folder().exists())
+
+    def test_a_spawned_spare_of_another_build(self):
+        program = self.folder / "archipelago"
+        shutil.copy(PROGRAM, program)
+        run = self.start(program=program, train__steps=ENDLESS, sync__learners=2, sync__spares=0,
+                         sync__refill=1)
+        run.wait_until_training()
+        self.another_build("other").replace(program)
+        run.kill_learner(1)
+        run.wait_for("the spare was turned away",
+                     lambda: "no more spares are started" in run.log())
+        lines = [line for line in run.log().splitlines() if "turned away" in line]
+        self.assertEqual(len(lines), 1, run.log())
+        self.assertIn("build is", lines[0])
+        run.stop()
+        run.finish(TRY_AGAIN)
 
     def test_a_spawned_spare_with_other_data(self):
         run = self.start(train__steps=ENDLESS, sync__learners=2, sync__spares=0, sync__refill=1)
