@@ -15,6 +15,9 @@ namespace archipelago::cli {
 // The subcommands, one file each. `arguments` are those after the subcommand's name. Each returns
 // the exit code (docs/design.md, "Exit codes") or throws Error, which main() prints as one line.
 int run_train(std::span<const std::string> arguments);
+// `train --dry-run` on these hosts (empty: on this one): what the run would need. Data and folder
+// may be missing.
+int run_dry(std::span<const std::string> arguments, std::span<const std::string> hosts);
 int run_launch(std::span<const std::string> arguments);
 int run_evaluate(std::span<const std::string> arguments);
 int run_sample(std::span<const std::string> arguments);

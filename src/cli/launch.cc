@@ -88,20 +88,16 @@ void require_known(const std::vector<std::string>& hosts) {
   }
 }
 
-config::RunConfig run_config(const LaunchOptions& options, std::vector<std::string> arguments,
-                             std::size_t hosts) {
+// train's, with what the launcher's own options say in their place.
+std::vector<std::string> train_arguments(const LaunchOptions& options,
+                                         std::vector<std::string> arguments) {
   const auto pass = [&](const char* name, int value) {
     if (value > 0) arguments.push_back("--" + std::string(name) + '=' + std::to_string(value));
   };
   pass("sync.learners", options.learners);
   pass("sync.ranks_per_learner", options.ranks_per_learner);
   pass("sync.syncers", options.syncers);
-  config::RunConfig defaults;
-  const config::RunConfig config = parse_train_arguments(arguments, defaults);
-  if (hosts < 2 || config.sync.syncers > 1) return config;
-  // Across hosts a crash inside MPI can take the syncer along with a dying learner.
-  defaults.sync.standby = 1;
-  return parse_train_arguments(arguments, defaults);
+  return arguments;
 }
 
 void print_plan(const LaunchPlan& plan, bool json) {
@@ -119,12 +115,15 @@ int run_launch(std::span<const std::string> arguments) {
   std::vector<std::string> passed;
   if (separator != arguments.end()) passed.assign(separator + 1, arguments.end());
 
-  if (std::ranges::count(passed, "--dry-run") > 0) return run_train(passed);
   LaunchOptions options;
   require_separator(own, separator != arguments.end());
   if (!read_arguments(kUsage, options_of(options), own)) return 0;
   const auto hosts = options.hosts.empty() ? allocated_hosts() : split_words(options.hosts, ',');
-  const config::RunConfig config = run_config(options, std::move(passed), hosts.size());
+  const bool dry = std::erase(passed, "--dry-run") > 0;
+  passed = train_arguments(options, std::move(passed));
+  if (dry) return run_dry(passed, hosts);
+  const config::RunConfig config = parse_for_hosts(
+      hosts.size(), [&](const auto& defaults) { return parse_train_arguments(passed, defaults); });
   if (options.print) {
     print_plan(plan_of(config, hosts), options.json);
     return 0;

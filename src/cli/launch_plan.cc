@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "config/options.h"
+#include "core/file.h"
 
 namespace archipelago::cli {
 namespace {
@@ -69,6 +70,28 @@ std::vector<std::string> place_ranks(const config::RunConfig& config,
     place(static_cast<std::size_t>(least - load.begin()), config.sync.ranks_per_learner);
   }
   return placed;
+}
+
+std::string placement_text(const config::RunConfig& config, std::span<const std::string> hosts) {
+  const std::vector<std::string> here = {host_name()};
+  const auto placed = place_ranks(config, hosts.empty() ? std::span(here) : hosts);
+  const auto world = static_cast<int>(placed.size());
+  std::string text = "ranks, " + std::to_string(world) + " in all:\n";
+  for (const std::string& host : hosts.empty() ? std::span(here) : hosts) {
+    std::string line;
+    for (int rank = 0; rank < world; ++rank) {
+      if (placed[static_cast<std::size_t>(rank)] != host) continue;
+      const bool leads = rank >= config::syncers_of(config);
+      const int last = rank + (leads ? config.sync.ranks_per_learner : 1) - 1;
+      line +=
+          (line.empty() ? " " : ", ") + part_of_rank(config, rank) + " (" + std::to_string(rank);
+      if (last > rank) line += " to " + std::to_string(last);
+      line += ')';
+      rank = last;
+    }
+    text += "  " + host + ':' + (line.empty() ? " nothing" : line) + '\n';
+  }
+  return text;
 }
 
 LaunchPlan make_plan(const config::RunConfig& config, std::span<const std::string> hosts,

@@ -31,6 +31,9 @@ std::string part_of_rank(const config::RunConfig& config, int rank);
 std::vector<std::string> place_ranks(const config::RunConfig& config,
                                      std::span<const std::string> hosts);
 
+// Which ranks play what on which host, a host a line. `hosts`: empty for this one.
+std::string placement_text(const config::RunConfig& config, std::span<const std::string> hosts);
+
 // The plan for `hosts` (empty or one: this host alone). `scratch` is a folder of the job's own on
 // each host for what MPI shares between processes; `host_file` is where write_host_file() will put
 // the placement. `program` is this program's path.

@@ -11,6 +11,8 @@
 
 #include "baseline/train.h"
 #include "cli/commands.h"
+#include "cli/launch_plan.h"
+#include "cli/launched_run.h"
 #include "cli/train_arguments.h"
 #include "config/options.h"
 #include "core/error.h"
@@ -46,9 +48,12 @@ config::RunConfig read_options(std::span<const std::string> arguments) {
   }
 }
 
-// `train --dry-run`: what the run would need. Data and folder may be missing.
-int run_dry(std::span<const std::string> arguments) {
-  config::RunConfig config = config::parse_run_config(arguments);
+}  // namespace
+
+int run_dry(std::span<const std::string> arguments, std::span<const std::string> hosts) {
+  config::RunConfig config = parse_for_hosts(hosts.size(), [&](const auto& defaults) {
+    return config::parse_run_config(arguments, defaults);
+  });
   runtime::require_targets(runtime::parse_chaos(config.chaos), config.sync.learners,
                            config.sync.ranks_per_learner);
   std::unique_ptr<data::Dataset> dataset;
@@ -58,11 +63,10 @@ int run_dry(std::span<const std::string> arguments) {
   } else if (config.model.vocabulary == 0) {
     throw Error(ExitCode::usage, "a dry run needs --data.path FILE or --model.vocabulary N");
   }
-  std::cout << runtime::describe_run(runtime::make_setup(config), dataset.get());
+  std::cout << runtime::describe_run(runtime::make_setup(config), dataset.get())
+            << placement_text(config, hosts);
   return 0;
 }
-
-}  // namespace
 
 int run_train(std::span<const std::string> arguments) {
   if (wants_help(arguments)) {
@@ -70,7 +74,7 @@ int run_train(std::span<const std::string> arguments) {
     return 0;
   }
   std::vector<std::string> passed(arguments.begin(), arguments.end());
-  if (std::erase(passed, "--dry-run") > 0) return run_dry(passed);
+  if (std::erase(passed, "--dry-run") > 0) return run_dry(passed, allocated_hosts());
   make_shared_folder();
   const config::RunConfig config = read_options(arguments);
   runtime::answer_roll_call(config.out, job_rank());

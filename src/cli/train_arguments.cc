@@ -31,8 +31,8 @@ std::string train_help() {
          "mpirun --with-ft ulfm ... archipelago train ..., with the ranks in this order: the "
          "syncer,\n"
          "its standbys, then the ranks of each learner's and each spare's island.\n\n"
-         "--dry-run, without mpirun: print parameters, memory and what is to be exchanged, and "
-         "end.\n\n"
+         "--dry-run, without mpirun: print parameters, memory, room for checkpoints,\n"
+         "what is to be exchanged and which rank plays what, and end.\n\n"
          "Every option can also stand in an INI file (outer_lr = X below [sync]) or in the "
          "environment\n"
          "(ARCHIPELAGO_SYNC_OUTER_LR=X). The command line wins over the environment, that over "
@@ -60,6 +60,16 @@ config::RunConfig parse_train_arguments(std::span<const std::string> arguments,
     if (path != options.end()) path->second = from_the_root(path->second);
   }
   return config;
+}
+
+config::RunConfig parse_for_hosts(
+    std::size_t hosts, const std::function<config::RunConfig(const config::RunConfig&)>& parse) {
+  config::RunConfig defaults;
+  const config::RunConfig config = parse(defaults);
+  if (hosts < 2 || config.sync.syncers > 1) return config;
+  // Across hosts a crash inside MPI can take the syncer along with a dying learner.
+  defaults.sync.standby = 1;
+  return parse(defaults);
 }
 
 }  // namespace archipelago::cli

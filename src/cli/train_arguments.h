@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -16,5 +18,10 @@ std::string train_help();
 config::RunConfig parse_train_arguments(std::span<const std::string> arguments,
                                         const config::RunConfig& defaults,
                                         std::span<const config::Option> more = {});
+
+// What `parse` makes of the defaults of a job on so many hosts: where these are several, and one
+// syncer merges all, a standby.
+config::RunConfig parse_for_hosts(
+    std::size_t hosts, const std::function<config::RunConfig(const config::RunConfig&)>& parse);
 
 }  // namespace archipelago::cli

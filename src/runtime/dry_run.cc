@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 #include <sstream>
+#include <system_error>
 
 #include "config/options.h"
 #include "core/units.h"
@@ -107,6 +110,37 @@ void add_memory(std::ostream& out, const Setup& setup, std::int64_t data_bytes) 
   for (int syncer = 0; syncer < sync.syncers; ++syncer) add_syncer(out, setup, syncer);
 }
 
+// The folder, or what there is of the way to it; nothing where it has no name.
+std::optional<std::filesystem::path> existing_part(const std::filesystem::path& folder) {
+  std::error_code error;
+  auto part = std::filesystem::absolute(folder, error);
+  if (folder.empty() || error) return std::nullopt;
+  while (!std::filesystem::exists(part, error) && part.has_relative_path()) {
+    part = part.parent_path();
+  }
+  return part;
+}
+
+void add_checkpoints(std::ostream& out, const Setup& setup) {
+  const CheckpointBytes one = checkpoint_bytes(setup);
+  const auto keep = static_cast<double>(setup.config.checkpoint.keep);
+  const auto together = static_cast<double>(one.global + one.learners);
+  out << "checkpoints:\n  a global one " << bytes_text(static_cast<double>(one.global));
+  if (one.learners > 0) {
+    out << ", one of every learner " << bytes_text(static_cast<double>(one.learners));
+  }
+  // A new one is written before the oldest goes.
+  out << "; " << keep << " of each are kept, and one on its way: together "
+      << bytes_text((keep + 1) * together) << '\n';
+  const auto folder = existing_part(setup.config.out);
+  if (!folder) return;
+  std::error_code error;
+  const auto room = static_cast<double>(std::filesystem::space(*folder, error).available);
+  if (error) return;
+  out << "  free in " << folder->string() << ": " << bytes_text(room)
+      << (room < (keep + 1) * together ? ", which is too little" : "") << '\n';
+}
+
 double encoded(fragment::Encoding encoding, std::int64_t elements) {
   return static_cast<double>(fragment::encoded_size(encoding, elements));
 }
@@ -152,11 +186,24 @@ void add_exchange(std::ostream& out, const Setup& setup, const model::Size& size
 
 }  // namespace
 
+CheckpointBytes checkpoint_bytes(const Setup& setup) {
+  constexpr std::int64_t kBytes = sizeof(float);
+  CheckpointBytes bytes{.global = 2 * kBytes * setup.parameters};
+  if (!config::has_syncer(setup.config)) return bytes;
+  for (int learner = 0; learner < setup.config.sync.learners; ++learner) {
+    const auto own = config::for_learner(setup.config, learner);
+    const std::int64_t moments = own.train.optimizer == "sgd" ? 1 : 2;
+    bytes.learners += (1 + moments) * kBytes * setup.parameters;
+  }
+  return bytes;
+}
+
 std::string describe_run(const Setup& setup, const data::Dataset* dataset) {
   const model::Size size = model::size_of(setup.config.model);
   std::ostringstream out;
   add_model(out, setup, size);
   add_memory(out, setup, dataset == nullptr ? 0 : dataset->bytes());
+  add_checkpoints(out, setup);
   add_exchange(out, setup, size);
   return out.str();
 }

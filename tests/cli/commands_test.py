@@ -200,9 +200,24 @@ class Commands(unittest.TestCase):
             self.assertIn("parameters 474.7 MiB, gradients 474.7 MiB, moments 949.4 MiB",
                           result.stdout)
             self.assertIn("59.3 MiB a learner and inner step", result.stdout)
+            # Parameters and momentum; three learners of parameters and two moments; 3 kept and one.
+            self.assertIn("a global one 949.4 MiB, one of every learner 4.2 GiB; 3 of each are kept, "
+                          "and one on its way: together 20.4 GiB", result.stdout)
+            self.assertNotIn("free in", result.stdout)
+            self.assertIn("the syncer (0), learner 0 (1), learner 1 (2), learner 2 (3), spare 0 (4)\n",
+                          result.stdout)
             # Mean bits a second of an exchange for steps of a second.
             self.assertIn("0.4978 Gbit/s a learner on average, 1.4933 Gbit/s at the syncer",
                           result.stdout)
+        on_hosts = run("launch", "--hosts", "h1,h2,h3", "--learners", "2", "--ranks-per-learner", "2",
+                       "--", "--dry-run", "--model.vocabulary", "256", "--sync.spares", "0",
+                       "--out", self.folder / "not" / "there")
+        self.assertEqual(on_hosts.returncode, DONE, on_hosts.stderr)
+        self.assertIn("ranks, 6 in all:\n  h1: the syncer (0), learner 1 (4 to 5)\n"
+                      "  h2: standby 1 (1)\n  h3: learner 0 (2 to 3)\n", on_hosts.stdout)
+        self.assertIn(f"free in {self.folder}: ", on_hosts.stdout)
+        full = run("train", "--dry-run", "--model.vocabulary", "256", "--out", "/proc")
+        self.assertIn("free in /proc: 0 B, which is too little\n", full.stdout)
         self.assert_refused(USAGE, ["--model.vocabulary"], "train", "--dry-run")
         self.assert_refused(BAD_DATA, ["x.h5"], "train", "--dry-run", "--data.path", "x.h5")
         self.assert_refused(CONFIGURATION, ["chaos"], "train", "--dry-run", "--model.vocabulary",
