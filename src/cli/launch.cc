@@ -27,8 +27,7 @@ struct LaunchOptions {
   int ranks_per_learner = 0;
   int syncers = 0;
   std::string hosts;
-  int restarts = 3;
-  int start_seconds = 120;
+  LaunchRules rules;
   bool print = false;
   bool json = false;
 };
@@ -41,10 +40,12 @@ std::vector<config::Option> options_of(LaunchOptions& o) {
       config::integer("syncers", o.syncers, 0, 64, "syncers; 0: sync.syncers"),
       config::text("hosts", o.hosts, "H1,H2", "hosts to use; none: this one, or Slurm's"),
       config::integer(
-          "restarts", o.restarts, 0, 1'000'000,
+          "restarts", o.rules.restarts, 0, 1'000'000,
           "start a run that failed as a whole again, so often without a new checkpoint"),
-      config::integer("start-seconds", o.start_seconds, 1, 1'000'000,
-                      "how long a rank may give no sign of life while the job starts"),
+      config::real("start-seconds", o.rules.start_seconds, 1, 1e6,
+                     "how long a rank may give no sign of life while the job starts"),
+      config::integer("stop-code", o.rules.stop_code, 0, 255,
+                      "exit code where the file `stop` in the run's folder ended the run"),
       config::flag("print", o.print, "print the command instead of running it"),
       config::flag("json", o.json, "with --print: as one JSON object"),
   };
@@ -129,7 +130,7 @@ int run_launch(std::span<const std::string> arguments) {
     return 0;
   }
   require_known(split_words(options.hosts, ','));
-  return run_with_restarts(config, hosts, options.restarts, options.start_seconds);
+  return run_with_restarts(config, hosts, options.rules);
 }
 
 }  // namespace archipelago::cli

@@ -81,6 +81,7 @@ struct RunEnd {
   bool wanted = false;                         // somebody asked it to end
   bool refused = false;                        // the ranks did not begin: nothing has changed
   bool mpirun_failed = false;                  // before any rank had begun
+  bool by_file = false;                        // a user's file `stop`
   std::optional<nlohmann::json> summary = {};  // nothing where it did not get so far
 };
 
@@ -198,7 +199,17 @@ class StopRequest {
   }
   // To be called again and again: there may have been no folder yet.
   void deliver() {
-    if (made_ && !written_) written_ = std::ofstream(folder_ / "stop").is_open();
+    if (!made_ || written_) return;
+    std::error_code error;
+    written_ = fs::exists(folder_ / "stop", error);  // a user's, who does not want it to go on
+    if (written_) return;
+    try {
+      write_file(folder_ / "stop", std::string(runtime::kStopOfLauncher) + '\n',
+                 Durability::unflushed);
+      written_ = true;
+    } catch (const std::system_error&) {
+      // There will be a folder.
+    }
   }
   bool made() const { return made_; }
 
@@ -207,6 +218,14 @@ class StopRequest {
   bool made_ = false;
   bool written_ = false;
 };
+
+bool stopped_by_file(const nlohmann::json& summary, const config::RunConfig& config,
+                     const StopRequest& request) {
+  if (summary.value("outcome", "") != "stopped") return false;
+  // Methods without a syncer do not say who asked.
+  return config::has_syncer(config) ? summary.value("reason", "") == runtime::kStopOfUser
+                                    : !request.made();
+}
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -251,6 +270,7 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   if (const auto said = summary.read()) {
     return {.code = said->at("exit_code").get<int>(),
             .wanted = stop.made() || said->value("outcome", "") == "stopped",
+            .by_file = stopped_by_file(*said, config, stop),
             .summary = said};
   }
   if (end.interrupted) return {.code = static_cast<int>(ExitCode::try_again), .wanted = true};
@@ -324,8 +344,8 @@ LaunchPlan plan_of(const config::RunConfig& config, const std::vector<std::strin
   return make_plan(config, hosts, program_file(), scratch, scratch / "hosts");
 }
 
-int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, int restarts,
-                      double start_seconds) {
+int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts,
+                      const LaunchRules& rules) {
   // The job's command line holds every option; what a rank's environment says must not add to it.
   config::clear_environment();
   // A signal to this launcher must not stop the run of another one.
@@ -344,11 +364,11 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, 
   RunEnd end;
   while (true) {
     const auto started = fs::file_time_type::clock::now();
-    end = run_once(config, hosts, scratch, start_seconds);
+    end = run_once(config, hosts, scratch, rules.start_seconds);
     const bool may_go_on = end.mpirun_failed || end.code == static_cast<int>(ExitCode::try_again);
     if (end.wanted || !may_go_on) break;
     failures = has_checkpoint_since(started, config.out) ? 1 : failures + 1;
-    if (failures > restarts) break;
+    if (failures > rules.restarts) break;
     if (all_hosts.size() > 1) hosts = answering(all_hosts, asked);
     if (asked || (all_hosts.size() > 1 && hosts.empty())) break;
     // Before that, what is in the folder may be another run, which only its owner may go on with.
@@ -363,7 +383,7 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts, 
   if (!end.refused && has_written_status(config.out, first_start)) {
     runtime::RunFolder(config.out).mark_as_failed();
   }
-  return end.code;
+  return end.by_file ? rules.stop_code : end.code;
 }
 
 }  // namespace archipelago::cli

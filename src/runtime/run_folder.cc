@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -58,6 +59,16 @@ void RunFolder::inherit() {
   if (lock_.valid() && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     log_warning("the syncer before this one still holds the run's lock");
   }
+}
+
+std::optional<std::string> RunFolder::take_stop() const {
+  std::error_code error;
+  // Looking first: a removal may wait for the disk.
+  if (!std::filesystem::exists(stop(), error)) return std::nullopt;
+  std::string line;
+  std::getline(std::ifstream(stop()), line);
+  if (!std::filesystem::remove(stop(), error)) return std::nullopt;
+  return line == kStopOfLauncher ? kStopOfLauncher : kStopOfUser;
 }
 
 void RunFolder::mark_as_failed() const noexcept try {

@@ -8,6 +8,11 @@
 
 namespace archipelago::runtime {
 
+// What the file `stop` holds where the launcher wrote it, and the reason that the run then gives. A
+// file with anything else in it, or nothing, is a user's.
+inline constexpr char kStopOfLauncher[] = "a signal to the launcher";
+inline constexpr char kStopOfUser[] = "the file stop";
+
 // The files of one run (docs/design.md, "A run's folder"): the one place that names them.
 class RunFolder {
  public:
@@ -24,6 +29,10 @@ class RunFolder {
   // A standby syncer's right to go on writing after the syncer: takes the lock where it can be had
   // (a syncer that hangs keeps it).
   void inherit();
+
+  // Takes the file `stop` away and returns whose it was, kStopOfLauncher or kStopOfUser; nothing
+  // where there is none.
+  std::optional<std::string> take_stop() const;
 
   // Lets status.json say that the run has failed, where it says neither that nor another end: for a
   // run that broke off. Where that cannot be written it stays as it is.

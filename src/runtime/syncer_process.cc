@@ -241,11 +241,8 @@ void SyncerProcess::watch_for_stop() {
   const double now = now_seconds();
   if (now < next_look_ || finish_) return;
   next_look_ = now + kLookSeconds;
-  std::error_code error;
-  // Looking first: a removal may wait for the disk.
-  if (std::filesystem::exists(folder_.stop(), error) &&
-      std::filesystem::remove(folder_.stop(), error)) {
-    tell(sync::StopRequested{"the file stop"});
+  if (const auto whose = folder_.take_stop()) {
+    tell(sync::StopRequested{*whose});
   } else if (stop_signal() != 0) {
     tell(sync::StopRequested{"signal " + std::to_string(stop_signal())});
   } else {

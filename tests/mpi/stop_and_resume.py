@@ -124,9 +124,24 @@ class StopAndResume(MpiTest):
     def test_a_signal_to_the_launcher_before_there_is_a_folder(self):
         run = self.start(launch=True, train__steps=ENDLESS)
         run.kill(self.launcher(run), signal.SIGTERM)
-        self.assertEqual(run.finish(TRY_AGAIN)["reason"], "the file stop")
+        self.assertEqual(run.finish(TRY_AGAIN)["reason"], "a signal to the launcher")
         self.assertRegex(run.log().splitlines()[-1], r"stopped at \d+ % of the tokens; go on with: "
                          rf"archipelago launch -- --out {run.out} --resume\Z")
+
+    def test_the_launcher_tells_the_file_from_a_signal(self):
+        def begin(out):
+            run = self.start(launch=["--stop-code", "3"], train__steps=ENDLESS, out=self.folder / out)
+            run.wait_until_training()
+            return run
+
+        by_file = begin("file")
+        by_file.stop()
+        self.assertEqual(by_file.wait(), 3)
+        self.assertEqual(by_file.finish(TRY_AGAIN)["reason"], "the file stop")
+        by_signal = begin("signal")
+        by_signal.kill(self.launcher(by_signal), signal.SIGUSR1)
+        self.assertEqual(by_signal.wait(), TRY_AGAIN)
+        self.assertEqual(by_signal.finish(TRY_AGAIN)["reason"], "a signal to the launcher")
 
     def test_repeated_signals_do_not_stop_the_next_start(self):
         run = self.start(launch=True, train__steps=ENDLESS)

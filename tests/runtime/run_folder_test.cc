@@ -100,5 +100,18 @@ TEST_F(RunFolderTest, RefusesWhatIsNoFolder) {
   EXPECT_EQ(read_file(base_ / "file"), "text\n");
 }
 
+TEST_F(RunFolderTest, TakesTheStopFileAndTellsWhoseItWas) {
+  const RunFolder folder(base_);
+  EXPECT_EQ(folder.take_stop(), std::nullopt);
+  std::ofstream(folder.stop()).close();
+  EXPECT_EQ(folder.take_stop(), kStopOfUser);
+  EXPECT_FALSE(fs::exists(folder.stop()));
+  std::ofstream(folder.stop()) << kStopOfLauncher << '\n';
+  EXPECT_EQ(folder.take_stop(), kStopOfLauncher);
+  EXPECT_EQ(folder.take_stop(), std::nullopt);
+  std::ofstream(folder.stop()) << "please\n";
+  EXPECT_EQ(folder.take_stop(), kStopOfUser);
+}
+
 }  // namespace
 }  // namespace archipelago::runtime

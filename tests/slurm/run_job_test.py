@@ -13,17 +13,36 @@ class RunJob(unittest.TestCase):
 
     def run_job(self, launcher, **environment):
         """run-job's exit code where `launch` is the script."""
+        return self.run_in_slurm(launcher, **environment)[0]
+
+    def run_in_slurm(self, launcher, **environment):
+        """The same, and what `scontrol` was called with."""
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder) / "program"
             program.write_text("#!/bin/sh\n" + launcher)
             program.chmod(0o755)
+            calls = pathlib.Path(folder) / "calls"
+            scontrol = pathlib.Path(folder) / "scontrol"
+            scontrol.write_text(f'#!/bin/sh\necho "$@" >> {calls}\n')
+            scontrol.chmod(0o755)
             kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
-            return subprocess.run([RUN_JOB, "--out", "run"], timeout=60, capture_output=True,
-                                  env={**kept, "PROGRAM": str(program), **environment}).returncode
+            path = f"{folder}:{os.environ['PATH']}"
+            code = subprocess.run(
+                [RUN_JOB, "--out", "run"], timeout=60, capture_output=True,
+                env={**kept, "PATH": path, "PROGRAM": str(program), **environment}).returncode
+            return code, calls.read_text() if calls.exists() else ""
 
     def test_it_ends_as_its_launcher_does(self):
         for code in (0, 64, 75):
             self.assertEqual(self.run_job(f"exit {code}"), code)
+
+    def test_a_job_that_is_not_complete_goes_back_into_the_queue(self):
+        self.assertEqual(self.run_in_slurm("exit 75", SLURM_JOB_ID="7"), (75, "requeue 7\n"))
+        self.assertEqual(self.run_in_slurm("exit 0", SLURM_JOB_ID="7"), (0, ""))
+
+    def test_one_that_was_stopped_by_its_file_does_not(self):
+        stopped = '[ "$1 $2" = "launch --stop-code" ] && exit "$3"; exit 1'
+        self.assertEqual(self.run_in_slurm(stopped, SLURM_JOB_ID="7"), (75, ""))
 
     def test_it_ends_when_its_launcher_is_killed(self):
         self.assertEqual(self.run_job("kill -9 $$"), 128 + 9)
