@@ -246,6 +246,23 @@ AppendFile::AppendFile(std::filesystem::path path)
   if (last != '\n') append("\n");
 }
 
+std::optional<std::filesystem::path> AppendFile::whereabouts() const {
+  struct stat opened {};
+  struct stat named {};
+  if (::fstat(file_.get(), &opened) != 0) fail("cannot stat", path_);
+  if (::stat(path_.c_str(), &named) == 0 && named.st_dev == opened.st_dev &&
+      named.st_ino == opened.st_ino) {
+    return path_;
+  }
+  // A network file system may keep a removed file under another name in its folder.
+  if (opened.st_nlink == 0) return std::nullopt;
+  std::error_code error;
+  const auto now =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file_.get()), error);
+  if (error || !std::filesystem::exists(now, error)) return std::nullopt;
+  return now;
+}
+
 void AppendFile::append(std::string_view lines) {
   struct stat before {};
   if (::fstat(file_.get(), &before) != 0) fail("cannot stat", path_);

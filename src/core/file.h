@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -103,6 +104,10 @@ class AppendFile {
   void append(std::string_view lines);
 
   const std::filesystem::path& path() const { return path_; }
+
+  // Where the file is now: path() unless it, or its folder, was moved away; nothing once it was
+  // removed.
+  std::optional<std::filesystem::path> whereabouts() const;
 
  private:
   std::filesystem::path path_;

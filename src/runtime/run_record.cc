@@ -1,5 +1,7 @@
 #include "runtime/run_record.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cmath>
 #include <exception>
@@ -126,10 +128,11 @@ void RunRecord::write(Pending& pending) {
   append(metrics_file_, folder_.metrics(), unwritten_.metrics);
   append(events_file_, folder_.events(), unwritten_.events);
   if (!pending.status) return;
+  const bool there = folder_is_there();
   try {
     write_file(folder_.status(), *pending.status, Durability::unflushed);
   } catch (const std::system_error& error) {
-    complain(error.what());
+    if (there) complain(error.what());
   }
 }
 
@@ -156,6 +159,26 @@ void RunRecord::append(std::unique_ptr<AppendFile>& file, const std::filesystem:
     if (lines.size() > kLargestBacklog) lines.clear();
     complain(error.what());
   }
+}
+
+// Whoever removes the folder, or moves it away, gets no error; the files that are open here go on.
+bool RunRecord::folder_is_there() {
+  const AppendFile* const file = events_file_ ? events_file_.get() : metrics_file_.get();
+  if (file == nullptr) return true;
+  const auto now = file->whereabouts();
+  const bool gone = now != file->path();
+  if (gone && !folder_gone_) {
+    log_error(folder_.path().string() +
+              " is not this run's folder any more: " + file->path().filename().string() +
+              (now ? " was moved to " + now->string() + " and goes on there" : " was removed") +
+              "; checkpoints go on in a new folder in its place; to end the run, send SIGTERM to "
+              "pid " +
+              std::to_string(::getpid()) + " on " + host_name());
+  } else if (folder_gone_ && !gone) {
+    log_info(folder_.path().string() + " is this run's folder again");
+  }
+  folder_gone_ = gone;
+  return !gone;
 }
 
 void RunRecord::complain(const std::string& what) {

@@ -68,6 +68,7 @@ class RunRecord {
   void write_contributions(const std::vector<Contribution>& contributions);
   void append(std::unique_ptr<AppendFile>& file, const std::filesystem::path& path,
               std::string& lines);
+  bool folder_is_there();
   void complain(const std::string& what);
 
   const RunFolder& folder_;
@@ -85,6 +86,7 @@ class RunRecord {
   std::unique_ptr<AppendFile> events_file_;
   Pending unwritten_;
   bool complained_ = false;
+  bool folder_gone_ = false;
 
   std::thread thread_;
 };

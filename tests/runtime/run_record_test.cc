@@ -1,0 +1,70 @@
+#include "runtime/run_record.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace archipelago::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunRecordTest : public testing::Test {
+ protected:
+  RunRecordTest() { fs::create_directories(run_); }
+  ~RunRecordTest() override { fs::remove_all(base_); }
+
+  // What the log says until all of this has been written.
+  std::string log_of(RunRecord& record) {
+    testing::internal::CaptureStderr();
+    record.add_metrics({{"t", 1}});
+    record.add_event(nlohmann::json{{"t", 1}});
+    record.write_status({{"state", "training"}});
+    record.write_summary({});
+    std::istringstream log(testing::internal::GetCapturedStderr());
+    std::string said;
+    for (std::string line; std::getline(log, line);) {
+      if (line.find("summary") == line.npos) said += line + '\n';  // which has no place
+    }
+    return said;
+  }
+
+  fs::path base_ = fs::temp_directory_path() / ("run_record." + std::to_string(::getpid()));
+  fs::path run_ = base_ / "run";
+};
+
+TEST_F(RunRecordTest, AFolderThatIsMovedAwayIsToldOnceAndWhenItIsBack) {
+  const RunFolder folder(run_);
+  RunRecord record(folder);
+  EXPECT_EQ(log_of(record), "");
+  fs::rename(run_, base_ / "moved");
+  const std::string said = log_of(record);
+  EXPECT_NE(said.find(run_.string() +
+                      " is not this run's folder any more: events.jsonl was moved "
+                      "to " +
+                      (base_ / "moved" / "events.jsonl").string()),
+            said.npos)
+      << said;
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  EXPECT_EQ(log_of(record), "");
+  fs::create_directories(run_);  // an empty folder of that name is not the run's
+  EXPECT_EQ(log_of(record), "");
+  fs::remove_all(run_);
+  fs::rename(base_ / "moved", run_);
+  EXPECT_NE(log_of(record).find("is this run's folder again"), std::string::npos);
+  EXPECT_EQ(log_of(record), "");
+}
+
+TEST_F(RunRecordTest, AFolderThatIsRemovedIsToldOnce) {
+  const RunFolder folder(run_);
+  RunRecord record(folder);
+  EXPECT_EQ(log_of(record), "");
+  fs::remove_all(run_);
+  EXPECT_NE(log_of(record).find("events.jsonl was removed;"), std::string::npos);
+  EXPECT_EQ(log_of(record), "");
+}
+
+}  // namespace
+}  // namespace archipelago::runtime
