@@ -84,7 +84,7 @@ Outcome train_data_parallel(const runtime::Setup& setup, const data::Dataset& da
                         {"energy_j", "not available"}});
   }
   result.tokens = result.trained_tokens = state.tokens();
-  result.merged_tokens = static_cast<double>(result.tokens);
+  result.merged_tokens = result.tokens;
   result.goodput = static_cast<double>(result.tokens) / (failure_free * result.seconds);
   result.parameters.assign(state.parameters().begin(), state.parameters().end());
   result.complete = true;

@@ -43,6 +43,12 @@ Verdict verdict_on(const Outcome& o, const evaluate::Score& validation) {
   return {"complete", ExitCode::done};
 }
 
+// Of all that was trained.
+double share(const Outcome& o, std::int64_t tokens) {
+  return o.trained_tokens > 0 ? static_cast<double>(tokens) / static_cast<double>(o.trained_tokens)
+                              : 0;
+}
+
 nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation) {
   const Verdict verdict = verdict_on(o, validation);
   nlohmann::json summary = {
@@ -55,7 +61,9 @@ nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation) {
       {"rejoins", o.rejoins},
       {"rounds", o.rounds},
       {"merges", o.merges},
+      {"merged_share", share(o, o.merged_tokens)},
       {"contributors", o.contributors},
+      {"dropped", o.dropped},
       {"final_train_loss", o.train_loss},
       {"final_val_loss", validation.loss},
       {"bytes_up", o.bytes_up},
@@ -69,14 +77,11 @@ nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation) {
 }
 
 void print(const Outcome& o, const evaluate::Score& validation) {
-  const auto percent = [&](double tokens) {
-    return o.trained_tokens > 0 ? 100 * tokens / static_cast<double>(o.trained_tokens) : 0;
-  };
   std::printf("validation loss    %.4f\n", validation.loss);
   if (validation.accuracy) std::printf("accuracy           %.2f %%\n", 100 * *validation.accuracy);
   std::printf("tokens trained     %lld, of which %.2f %% count and %.2f %% were merged\n",
-              static_cast<long long>(o.trained_tokens), percent(static_cast<double>(o.tokens)),
-              percent(o.merged_tokens));
+              static_cast<long long>(o.trained_tokens), 100 * share(o, o.tokens),
+              100 * share(o, o.merged_tokens));
   std::printf("merges             %lld, of %.2f learners on average\n",
               static_cast<long long>(o.merges), o.contributors);
   std::printf("losses, rejoins    %d, %d\n", o.losses, o.rejoins);

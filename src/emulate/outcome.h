@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,11 @@ struct Outcome {
                                     // time without faults
   std::int64_t tokens = 0;          // that count, each once
   std::int64_t trained_tokens = 0;  // by all lives, whatever became of it
-  double merged_tokens = 0;         // in merged contributions, by the size of their fragments
+  std::int64_t merged_tokens = 0;   // whose work was merged, each once, a mean over fragments
   std::int64_t rounds = 0;
   std::int64_t merges = 0;
-  double contributors = 0;  // learners a merge, mean
+  double contributors = 0;                      // learners a merge, mean
+  std::map<std::string, std::int64_t> dropped;  // fragments that were not merged, by reason
   int losses = 0;
   int rejoins = 0;
   double train_loss = 0;  // of the learners' last steps, mean

@@ -112,7 +112,6 @@ void Run::listen(int peer) {
   while (const auto fragment = link_.read_fragment(peer)) arrivals_.take(peer, *fragment);
   for (const auto& taken : arrivals_.read(kWholeFragment)) {
     const auto& header = taken.header;
-    delivered_tokens_[{header.learner, header.incarnation, header.round}] = header.tokens;
     tell(sync::Delivery{header.learner, header.incarnation, header.round, header.fragment,
                         header.base_version, header.steps, header.tokens, header.at_tokens,
                         taken.norm});
@@ -243,13 +242,13 @@ Outcome Run::outcome() {
   result.seconds = first_step_ ? static_cast<double>(timeline_.now() - *first_step_) * 1e-9 : 0;
   result.tokens = machine_.total_tokens();
   result.trained_tokens = surroundings_.trained_tokens;
-  result.merged_tokens = merged_tokens_;
+  result.merged_tokens = machine_.merged_tokens();
   const double possible = failure_free_rate() * result.seconds;
   result.goodput = possible > 0 ? static_cast<double>(result.tokens) / possible : 0;
   result.rounds = machine_.rounds();
-  result.merges = merges_;
-  result.contributors =
-      merges_ > 0 ? static_cast<double>(contributions_) / static_cast<double>(merges_) : 0;
+  result.merges = merge_statistics_.merges();
+  result.contributors = merge_statistics_.contributors();
+  result.dropped = merge_statistics_.dropped();
   result.losses = machine_.losses();
   result.rejoins = machine_.rejoins();
   result.train_loss = runtime::mean_loss(living);

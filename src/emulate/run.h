@@ -12,6 +12,7 @@
 #include "runtime/chaos.h"
 #include "runtime/fragment_sender.h"
 #include "runtime/global_state.h"
+#include "runtime/merge_statistics.h"
 #include "runtime/mirror.h"
 #include "runtime/run_folder.h"
 #include "runtime/run_record.h"
@@ -94,18 +95,15 @@ class Run {
   runtime::GlobalState state_;
   runtime::FragmentSender sender_;
   runtime::Arrivals arrivals_;
+  runtime::MergeStatistics merge_statistics_;
   sync::Machine machine_;
   runtime::Chaos chaos_;
   Random random_;  // when killed islands return
   std::vector<Book> books_;
   std::vector<sync::Action> actions_;
-  std::map<Key, std::int64_t> delivered_tokens_;
   Nanoseconds merger_free_ = 0;
   bool paused_ = false;
   std::optional<Nanoseconds> first_step_;
-  std::int64_t merges_ = 0;
-  std::int64_t contributions_ = 0;
-  double merged_tokens_ = 0;
   bool stop_asked_ = false;
   std::int64_t told_share_ = 0;  // of the tokens, percent
   std::optional<sync::Finish> finish_;

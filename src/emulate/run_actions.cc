@@ -87,22 +87,15 @@ void Run::act(const sync::Merge& action) {
 void Run::finish_merge(const sync::Merge& action, double seconds) {
   std::vector<sync::MergeInput> inputs;
   nlohmann::json contributors = nlohmann::json::array();
-  const auto size = setup_.fragments[static_cast<std::size_t>(action.fragment)].size;
-  const double share = static_cast<double>(size) / static_cast<double>(setup_.parameters);
   for (const auto& part : action.contributions) {
     const Key key{part.learner, part.incarnation, action.round};
     inputs.push_back(arrivals_.input(key, part.weight));
-    if (part.weight <= 0) continue;
     contributors.push_back(part.learner);
-    merged_tokens_ += share * static_cast<double>(delivered_tokens_.at(key));
   }
-  ++merges_;
-  contributions_ += std::ssize(contributors);
+  merge_statistics_.add(action);
   state_.adopt(state_.merge(action.fragment, inputs));
   for (const auto& part : action.contributions) {
-    const Key key{part.learner, part.incarnation, action.round};
-    arrivals_.release(key);
-    delivered_tokens_.erase(key);
+    arrivals_.release({part.learner, part.incarnation, action.round});
   }
   record_.add_metrics({{"t", timeline_.seconds()},
                        {"round", action.round},
@@ -123,9 +116,8 @@ void Run::act(const sync::Publish& action) {
 }
 
 void Run::act(const sync::Discard& action) {
-  const Key key{action.learner, action.incarnation, action.round};
-  arrivals_.release(key);
-  delivered_tokens_.erase(key);
+  arrivals_.release({action.learner, action.incarnation, action.round});
+  merge_statistics_.add(action, timeline_.seconds());
 }
 
 void Run::act(const sync::Expel& action) {

@@ -15,6 +15,7 @@ class MergeStatistics {
   void add(const sync::Merge& merge);
   void add(const sync::Discard& discard, double now);
 
+  std::int64_t merges() const { return merges_; }
   // Learners a merge, a mean; 0 before the first.
   double contributors() const;
   // Fragments that were dropped, by the machine's reason.

@@ -10,7 +10,7 @@ import unittest
 
 SCRIPT = os.environ["TEST_SCRIPT"]
 
-# By tensorboard 2.20's RecordWriter: Event(wall_time=1000, file_version="brain.Event:2"), then
+# By tensorboard 2.21's RecordWriter: Event(wall_time=1000, file_version="brain.Event:2"), then
 # Event(wall_time=1001.5, step=300) with training/loss 2.5 and seconds/step 0.25.
 GOLDEN = ("1800000000000000a37f4b22090000000000408f401a0d627261696e2e4576656e743a3273ae6b56"
           "39000000000000008b0737f10900000000004c8f4010ac022a2b0a140a0d747261696e696e672f6c6f73731500002040"
