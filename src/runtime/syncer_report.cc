@@ -16,6 +16,7 @@ namespace archipelago::runtime {
 namespace {
 
 constexpr double kDismissSeconds = 5;
+constexpr double kFewMerged = 0.75;  // of the learners' work: worth a warning
 constexpr double kDismissPollSeconds = 0.001;
 
 }  // namespace
@@ -56,6 +57,12 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
   const bool saved = writer_.finish();
   note_saved();
   if (!saved) log_error(kUnsaved);
+  if (finish_->outcome == sync::Outcome::complete && merged_share() < kFewMerged) {
+    log_warning("only " + std::to_string(std::lround(100 * merged_share())) +
+                " % of the learners' work was merged, the rest came too late or was refused (see "
+                "\"dropped\" in summary.json); a larger sync.overlap, sync.grace or sync.quorum "
+                "lets more of it in");
+  }
   const Verdict verdict = this->verdict(saved, validation);
   const Tally others = others_ == nullptr ? Tally{} : others_->tally();
   const int exit_code = static_cast<int>(verdict.code);

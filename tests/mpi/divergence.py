@@ -27,6 +27,7 @@ class Divergence(MpiTest):
         self.assertGreater(summary["dropped"]["diverged"], 0)
         self.assertIn(f"learner {learner} is unsound (diverged)", run.log())
         self.assertIn("diverged", self.what_happened(run))
+        self.assertEqual(summary["merged_share"] < 0.75, "of the learners' work was merged" in run.log())
         return summary["final_val_loss"]
 
     def test_one_of_three(self):
