@@ -19,8 +19,9 @@ Arrivals::Arrivals(const Setup& setup, link::SyncerEnd& link, const GlobalState&
     : setup_(setup), link_(link), state_(state), codec_(kThreads) {}
 
 void Arrivals::take(int peer, const link::ArrivedFragment& fragment) {
-  if (fits(fragment) && !has(key_of(fragment.header))) return begin(peer, fragment);
-  ++refused_;
+  const bool fits = this->fits(fragment);
+  if (fits && !has(key_of(fragment.header))) return begin(peer, fragment);
+  if (!fits) ++refused_;  // what was asked for twice may come twice
   link_.acknowledge(peer, fragment.slot);
 }
 

@@ -36,7 +36,7 @@ class Arrivals {
   // References must outlive this.
   Arrivals(const Setup& setup, link::SyncerEnd& link, const GlobalState& state);
 
-  // Takes a fragment in to be read, or refuses it: foreign, or twice the same.
+  // Takes a fragment in to be read, refuses a foreign one, drops what is there already.
   void take(int peer, const link::ArrivedFragment& fragment);
 
   // Reads on, about so many elements, in the order of arrival. What came to its end; a damaged

@@ -122,7 +122,8 @@ class Wire(MpiTest):
         summary = run.finish(DONE)
         self.check_trained(summary)
         self.assertEqual((summary["losses"], summary["rejoins"]), (1, 1))
-        after = [row for row in run.metrics() if "round" in row and row["t"] > run.rows_of(1, 1)[0]["t"]]
+        back = run.rows_of(1, 1)[0]["t"]
+        after = [row for row in run.metrics() if "round" in row and row["t"] > back]
         self.assertTrue(any(1 in row["contributors"] for row in after))
         self.assert_all_held_what_was_published(run)
         done = subprocess.run([PROGRAM, "replay", str(run.out), "--json"], capture_output=True,
