@@ -160,7 +160,7 @@ std::int64_t Records::tokens() const {
 }
 
 void Records::write_status(const std::string& state) {
-  const bool over = state == "done" || state == "stopped";
+  const bool over = state == "done" || state == "stopped" || state == "failed";
   nlohmann::json learners = nlohmann::json::array();
   for (std::size_t learner = 0; learner < islands_.size(); ++learner) {
     const auto& members = islands_[learner];

@@ -20,7 +20,7 @@ struct Ending {
   bool complete = false;  // else stopped early
   bool diverged = false;
   evaluate::Score validation;
-  bool saved = false;  // the last checkpoint
+  bool saved = false;  // the last checkpoint, or there is nothing worth it
 };
 
 // The files that the first rank writes about the run, with the fields that runs with a syncer have

@@ -129,7 +129,7 @@ int conclude(const runtime::Job& job, const Learner& learner, const Method& meth
       runtime::validation_score(*job.setup, *job.dataset, state.common.parameters,
                                 static_cast<int>(std::thread::hardware_concurrency()));
   ending.diverged = learner.diverged() || !std::isfinite(ending.validation.loss);
-  ending.saved = save(job, std::move(state), method.rounds(), records.tokens());
+  ending.saved = ending.diverged || save(job, std::move(state), method.rounds(), records.tokens());
   return records.conclude(ending);
 }
 

@@ -43,7 +43,7 @@ std::vector<config::Option> options_of(LaunchOptions& o) {
           "restarts", o.rules.restarts, 0, 1'000'000,
           "start a run that failed as a whole again, so often without a new checkpoint"),
       config::real("start-seconds", o.rules.start_seconds, 1, 1e6,
-                     "how long a rank may give no sign of life while the job starts"),
+                   "how long a rank may give no sign of life while the job starts"),
       config::integer("stop-code", o.rules.stop_code, 0, 255,
                       "exit code where the file `stop` in the run's folder ended the run"),
       config::flag("print", o.print, "print the command instead of running it"),

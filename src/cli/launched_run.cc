@@ -108,8 +108,9 @@ std::string last_words(const nlohmann::json& summary, const config::RunConfig& c
   }
   const std::string how =
       outcome == "stopped" ? "stopped" : "ended (" + summary.value("reason", "?") + ")";
-  const std::string text = how + at_percent(config.out);
+  std::string text = how + at_percent(config.out);
   if (!config::has_syncer(config)) return text;  // these methods cannot go on
+  if (outcome == "diverged") text += "; try a lower train.lr";
   return text + "; go on with: archipelago launch -- --out " + shell_word(config.out) + " --resume";
 }
 
@@ -250,7 +251,8 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   const Summary summary(folder);
   StopRequest stop(folder);
   runtime::forget_refusal(scratch.path());
-  fs::remove_all(runtime::roll_in_run(folder));  // of a launcher that was killed
+  std::error_code error;                                // whose folder it is, the ranks will tell
+  fs::remove_all(runtime::roll_in_run(folder), error);  // of a launcher that was killed
   StartWatch start(
       hosts.empty() ? runtime::roll_in_scratch(scratch.path()) : runtime::roll_in_run(folder),
       parts(config, plan), runtime::RunFolder(folder).status(), start_seconds);
@@ -265,7 +267,7 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
                                         (plan.rank_hosts.empty() && ranks.are_gone());
                                },
                                [&](int) { stop.make(); }});
-  std::error_code error;  // mpirun removes its folder itself unless it was killed
+  // mpirun removes its folder itself unless it was killed.
   fs::remove_all(fs::temp_directory_path(error) / ("ompi." + std::to_string(job.pid())), error);
   if (const auto said = summary.read()) {
     return {.code = said->at("exit_code").get<int>(),
@@ -367,6 +369,7 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts,
     end = run_once(config, hosts, scratch, rules.start_seconds);
     const bool may_go_on = end.mpirun_failed || end.code == static_cast<int>(ExitCode::try_again);
     if (end.wanted || !may_go_on) break;
+    if (!config::has_syncer(config) && has_written_status(config.out, first_start)) break;
     failures = has_checkpoint_since(started, config.out) ? 1 : failures + 1;
     if (failures > rules.restarts) break;
     if (all_hosts.size() > 1) hosts = answering(all_hosts, asked);

@@ -60,12 +60,17 @@ void StartWatch::look(double now) {
   looked_ = now;
   if (start_is_through()) {
     over_ = true;
-    anybody_came_ = true;
     remove_roll();
     return;
   }
   for (Rank& rank : ranks_) look_at(rank, passed);
   missing_ = describe_missing();
+}
+
+bool StartWatch::anybody_came() {
+  if (over_) return true;
+  for (Rank& rank : ranks_) look_at(rank, 0);
+  return anybody_came_;
 }
 
 void StartWatch::look_at(Rank& rank, double passed) {

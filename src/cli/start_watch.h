@@ -30,8 +30,8 @@ class StartWatch {
   // One line about the ranks that were missing when look() first found some; "" while it has not.
   const std::string& missing() const { return missing_; }
 
-  // Whether any rank has come.
-  bool anybody_came() const { return anybody_came_; }
+  // Whether any rank has come, by the end of the job; true where that cannot be known.
+  bool anybody_came();
 
  private:
   struct Rank {

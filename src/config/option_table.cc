@@ -292,6 +292,8 @@ void clear_environment() {
 }
 
 IniFile load_ini_file(const std::filesystem::path& path) {
+  static std::map<std::filesystem::path, IniFile> pipes;
+  if (const auto known = pipes.find(path); known != pipes.end()) return known->second;
   IniFile file{path, {}};
   try {
     file.text = read_file(path, kLargestIniFile);
@@ -301,6 +303,7 @@ IniFile load_ini_file(const std::filesystem::path& path) {
   // Some editors begin a UTF-8 file with a byte order mark.
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (file.text.starts_with(kByteOrderMark)) file.text.erase(0, kByteOrderMark.size());
+  if (!std::filesystem::is_regular_file(path)) pipes.emplace(path, file);
   return file;
 }
 

@@ -83,7 +83,8 @@ struct IniFile {
   std::string text;
 };
 
-// The whole file, read once: it may be a pipe. Throws Error(configuration).
+// The whole file. A pipe is read once in a process; the next call has what it said then. Throws
+// Error(configuration).
 IniFile load_ini_file(const std::filesystem::path& path);
 
 // Sets `options` from an INI file. Throws Error(configuration) naming the file, the line, and the

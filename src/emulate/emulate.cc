@@ -35,10 +35,14 @@ runtime::Setup make_setup(const config::RunConfig& config, const data::Dataset& 
 struct Verdict {
   const char* outcome;  // of summary.json
   ExitCode code;
+  std::string reason = {};  // "": the outcome's own
 };
 
 Verdict verdict_on(const Outcome& o, const evaluate::Score& validation) {
-  if (o.diverged || !std::isfinite(validation.loss)) return {"diverged", ExitCode::diverged};
+  if (o.diverged) return {"diverged", ExitCode::diverged};
+  if (!std::isfinite(validation.loss)) {
+    return {"diverged", ExitCode::diverged, "the model's validation loss is not finite"};
+  }
   if (!o.complete) return {"stopped", ExitCode::try_again};
   return {"complete", ExitCode::done};
 }
@@ -70,7 +74,7 @@ nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation) {
       {"bytes_down", o.bytes_down},
       {"parameters_digest", to_hex(checksum(std::as_bytes(std::span(o.parameters))))},
       {"outcome", verdict.outcome},
-      {"reason", o.reason},
+      {"reason", verdict.reason.empty() ? o.reason : verdict.reason},
       {"exit_code", static_cast<int>(verdict.code)}};
   if (validation.accuracy) summary["final_val_accuracy"] = *validation.accuracy;
   return summary;

@@ -195,7 +195,8 @@ void Island::stage(const link::DownHeader& ask) {
 
 void Island::start_step() {
   const auto every = around_.setup.config.checkpoint.learner_steps;
-  if (state_->steps() > 0 && state_->steps() % every == 0) around_.moments.save(*state_);
+  const bool due = state_->steps() > 0 && state_->steps() % every == 0;
+  if (due && state_->is_sound()) around_.moments.save(*state_);
   double seconds = step_seconds_of(around_.conditions, site_, random_);
   if (around_.timeline.now() < slow_until_) seconds *= slow_factor_;
   step_started_ = around_.timeline.seconds();

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "config/options.h"
 #include "core/units.h"
 
 namespace archipelago::runtime {
@@ -15,9 +16,14 @@ bool orders_data(const std::string& option) {
   return option.ends_with("data.path") || option.ends_with("train.seed");
 }
 
+// An option that the checkpoint is too old for had what is its default now.
 std::string value_of(const Description& options, const std::string& name) {
-  const auto found = options.find(name);
-  return found == options.end() || found->second.empty() ? "not set" : found->second;
+  static const Description defaults = config::to_map(config::RunConfig{});
+  for (const Description* source : {&options, &defaults}) {
+    const auto found = source->find(name);
+    if (found != source->end()) return found->second.empty() ? "not set" : found->second;
+  }
+  return "not set";
 }
 
 }  // namespace

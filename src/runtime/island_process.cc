@@ -381,7 +381,8 @@ void IslandProcess::post_report() {
 
 void IslandProcess::checkpoint_if_due() {
   const auto every = setup_.config.checkpoint.learner_steps;
-  if (every == 0 || state_->steps() == 0 || state_->steps() % every != 0 || writer_->busy()) return;
+  const bool due = every > 0 && state_->steps() > 0 && state_->steps() % every == 0;
+  if (!due || !state_->is_sound() || writer_->busy()) return;
   start_checkpoint();
 }
 
@@ -404,7 +405,7 @@ void IslandProcess::start_checkpoint() {
 
 void IslandProcess::save_checkpoint() {
   writer_->finish();
-  if (!state_->holds_all()) return;  // nothing of its own yet
+  if (!state_->holds_all() || !state_->is_sound()) return;  // nothing of its own worth it
   start_checkpoint();
   writer_->finish();
 }

@@ -1,6 +1,7 @@
 #include "runtime/learner_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -48,6 +49,7 @@ void LearnerState::begin(int incarnation, std::int64_t tokens, checkpoint::Learn
   tokens_ = tokens;
   steps_ = tokens / batch_tokens_;
   leased_.clear();
+  is_sound_ = true;
   run_tokens_ = 0;
   steps_since_run_tokens_ = 0;
   std::fill(held_.begin(), held_.end(), -1);
@@ -135,6 +137,9 @@ LearnerState::Step LearnerState::step(const std::function<void(std::span<float>)
   // The schedule follows the whole run, so a learner that was away has the others' learning rate.
   const std::int64_t step_of_run = run_tokens_ / setup_.step_tokens + steps_since_run_tokens_;
   const ProfileRange range("optimizer");
+  is_sound_ = std::isfinite(means[0]) && means[0] <= loss_limit(config_.model);
+  // Its moments would make it diverge again from any parameters.
+  if (!is_sound_) optimizer_->reset();
   optimizer_->step(model_->parameters(), model_->gradients(),
                    model::learning_rate(config_.train, step_of_run));
   ++steps_;

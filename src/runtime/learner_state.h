@@ -62,6 +62,10 @@ class LearnerState {
     std::optional<float> accuracy;  // images: share of the batch that was classified right
   };
 
+  // Whether the last step's loss was finite and below loss_limit(); moments are new where it was
+  // not.
+  bool is_sound() const { return is_sound_; }
+
   // One inner step; `average` replaces each number by its mean over the island: first gradients(),
   // where these are, then a few on the host.
   Step step(const std::function<void(std::span<float>)>& average);
@@ -126,6 +130,7 @@ class LearnerState {
 
   int incarnation_ = -1;
   std::int64_t steps_ = 0;
+  bool is_sound_ = true;
   std::int64_t tokens_ = 0;
   std::int64_t run_tokens_ = 0;
   std::int64_t steps_since_run_tokens_ = 0;

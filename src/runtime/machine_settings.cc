@@ -1,16 +1,12 @@
 #include "runtime/machine_settings.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "config/options.h"
 #include "data/shards.h"
 
 namespace archipelago::runtime {
 namespace {
-
-// A loss of so many times that of a model that gives every class the same chance is no learning.
-constexpr double kGuessesForDivergence = 2;
 
 sync::Nanoseconds nanoseconds(double seconds) {
   return static_cast<sync::Nanoseconds>(seconds * 1e9);
@@ -31,7 +27,7 @@ sync::Settings machine_settings(const Setup& setup) {
   settings.suspect_after = nanoseconds(options.suspect);
   settings.expel_after = nanoseconds(options.expel);
   settings.outlier = options.outlier;
-  settings.loss_limit = kGuessesForDivergence * std::log(setup.config.model.vocabulary);
+  settings.loss_limit = loss_limit(setup.config.model);
   settings.spares = options.spares;
   settings.batch_tokens = setup.batch_tokens();
   settings.token_budget = setup.token_budget();

@@ -128,11 +128,11 @@ void RunRecord::write(Pending& pending) {
   append(metrics_file_, folder_.metrics(), unwritten_.metrics);
   append(events_file_, folder_.events(), unwritten_.events);
   if (!pending.status) return;
-  const bool there = folder_is_there();
   try {
+    look_for_folder();
     write_file(folder_.status(), *pending.status, Durability::unflushed);
   } catch (const std::system_error& error) {
-    if (there) complain(error.what());
+    if (!folder_gone_) complain(error.what());
   }
 }
 
@@ -162,9 +162,9 @@ void RunRecord::append(std::unique_ptr<AppendFile>& file, const std::filesystem:
 }
 
 // Whoever removes the folder, or moves it away, gets no error; the files that are open here go on.
-bool RunRecord::folder_is_there() {
+void RunRecord::look_for_folder() {
   const AppendFile* const file = events_file_ ? events_file_.get() : metrics_file_.get();
-  if (file == nullptr) return true;
+  if (file == nullptr) return;
   const auto now = file->whereabouts();
   const bool gone = now != file->path();
   if (gone && !folder_gone_) {
@@ -178,7 +178,6 @@ bool RunRecord::folder_is_there() {
     log_info(folder_.path().string() + " is this run's folder again");
   }
   folder_gone_ = gone;
-  return !gone;
 }
 
 void RunRecord::complain(const std::string& what) {

@@ -68,7 +68,7 @@ class RunRecord {
   void write_contributions(const std::vector<Contribution>& contributions);
   void append(std::unique_ptr<AppendFile>& file, const std::filesystem::path& path,
               std::string& lines);
-  bool folder_is_there();
+  void look_for_folder();
   void complain(const std::string& what);
 
   const RunFolder& folder_;

@@ -1,6 +1,7 @@
 #include "runtime/setup.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -155,6 +156,11 @@ std::int64_t largest_fragment(const Setup& setup, Share share) {
     largest = std::max(largest, setup.fragments[static_cast<std::size_t>(p)].size);
   }
   return largest;
+}
+
+double loss_limit(const config::Model& model) {
+  constexpr double kGuesses = 2;
+  return kGuesses * std::log(model.vocabulary);
 }
 
 link::MailboxLayout mailbox_layout(const Setup& setup, Share share) {

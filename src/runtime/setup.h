@@ -91,6 +91,10 @@ Setup make_setup(const config::RunConfig& config);
 // little for the group's learners.
 void take_note_of(Setup& setup, const data::Dataset& dataset, const std::string& path);
 
+// A learner whose loss (nats) is above this has diverged: twice that of a model that gives every
+// class the same chance.
+double loss_limit(const config::Model& model);
+
 // Elements of the largest fragment of the share.
 std::int64_t largest_fragment(const Setup& setup, Share share);
 

@@ -57,7 +57,8 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
   const bool saved = writer_.finish();
   note_saved();
   if (!saved) log_error(kUnsaved);
-  if (finish_->outcome == sync::Outcome::complete && merged_share() < kFewMerged) {
+  const bool has_trained = machine_.total_tokens() > tokens_at_start_;
+  if (has_trained && finish_->outcome == sync::Outcome::complete && merged_share() < kFewMerged) {
     log_warning("only " + std::to_string(std::lround(100 * merged_share())) +
                 " % of the learners' work was merged, the rest came too late or was refused (see "
                 "\"dropped\" in summary.json); a larger sync.overlap, sync.grace or sync.quorum "

@@ -116,7 +116,8 @@ void Machine::on(const Report& event, std::vector<Action>& actions) {
     welcome(event.learner, actions);
   }
   const double patience = std::max(kShortestDivergence, kDivergenceIntervals * settings_.interval);
-  if (phase_ == Phase::running && membership_.all_diverged(static_cast<std::int64_t>(patience))) {
+  if (phase_ == Phase::running && membership_.all_alive_count() &&
+      membership_.all_diverged_for(static_cast<std::int64_t>(patience))) {
     stop(Outcome::diverged, kDiverged);
   }
 }
@@ -353,7 +354,7 @@ bool Machine::save_is_due() const {
 }
 
 void Machine::save_if_due(std::vector<Action>& actions) {
-  if (!save_is_due() || rounds_.merging() > 0 || membership_.all_diverged(1)) return;
+  if (!save_is_due() || rounds_.merging() > 0 || membership_.all_diverged()) return;
   rounds_saved_ = rounds_closed_;
   actions.push_back(SaveGlobal{rounds_closed_});
 }
@@ -398,12 +399,13 @@ void Machine::finish_if_over(std::vector<Action>& actions) {
   if (phase_ == Phase::draining && last_opened_ < last_drained_ && suspects) return;
   const bool complete = phase_ == Phase::draining;
   if (complete) membership_.settle_living();
-  const Finish finish = !complete                     ? Finish{stop_outcome_, stop_reason_}
-                        : membership_.all_diverged(1) ? Finish{Outcome::diverged, kDiverged}
-                                                      : Finish{Outcome::complete, kComplete};
+  const Finish finish = !complete                    ? Finish{stop_outcome_, stop_reason_}
+                        : membership_.all_diverged() ? Finish{Outcome::diverged, kDiverged}
+                                                     : Finish{Outcome::complete, kComplete};
   // A run that fails again and again must not look as if it went on.
   const bool goes_on = complete || finish.outcome == Outcome::stopped;
-  if (finish.outcome != Outcome::diverged && (goes_on || rounds_closed_ > rounds_saved_)) {
+  const bool sound = finish.outcome != Outcome::diverged && !membership_.all_diverged();
+  if (sound && (goes_on || rounds_closed_ > rounds_saved_)) {
     actions.push_back(SaveGlobal{rounds_closed_});
   }
   actions.push_back(finish);

@@ -209,8 +209,8 @@ void Membership::assign(int learner, int island, Nanoseconds now,
   view.island = island;
   ++view.incarnation;
   view.step = view.tokens / settings_.batch_tokens;
+  view.diverged = false;
   view.diverged_steps = 0;
-  life.sound_step = view.step;
   view.step_seconds = 0;
   view.last_report = now;
   view.held.clear();
@@ -280,6 +280,10 @@ void Membership::take_report(int learner, const Report& report) {
   Life& life = lives_[learner];
   if (life.reported && report.step < view.step) return;  // overtaken by a later one
   life.reported = true;
+  view.diverged = has_diverged(report);
+  const std::int64_t steps = report.step - view.step;
+  view.diverged_steps =
+      std::max<std::int64_t>(view.diverged_steps + (view.diverged ? steps : -steps), 0);
   view.step = report.step;
   set_tokens(learner, std::max(report.tokens, life.settled));
   if (std::isfinite(report.step_seconds) && report.step_seconds != view.step_seconds) {
@@ -287,9 +291,6 @@ void Membership::take_report(int learner, const Report& report) {
     step_seconds_stale_ = true;
   }
   view.loss = report.loss;
-  const bool diverged = has_diverged(report);
-  if (!diverged) life.sound_step = report.step;
-  view.diverged_steps = diverged ? std::max<std::int64_t>(report.step - life.sound_step, 1) : 0;
   view.held = report.held;
 }
 
@@ -299,7 +300,19 @@ bool Membership::has_diverged(const Report& report) const {
          (settings_.loss_limit > 0 && report.loss > settings_.loss_limit);
 }
 
-bool Membership::all_diverged(std::int64_t steps) const {
+bool Membership::all_alive_count() const {
+  return std::none_of(views_.begin(), views_.end(), [](const LearnerView& view) {
+    return view.state == LearnerState::joining || view.state == LearnerState::suspect;
+  });
+}
+
+bool Membership::all_diverged() const {
+  return active_ > 0 && std::all_of(views_.begin(), views_.end(), [](const LearnerView& view) {
+           return view.state != LearnerState::active || view.diverged;
+         });
+}
+
+bool Membership::all_diverged_for(std::int64_t steps) const {
   return active_ > 0 && std::all_of(views_.begin(), views_.end(), [&](const LearnerView& view) {
            return view.state != LearnerState::active || view.diverged_steps >= steps;
          });

@@ -31,7 +31,8 @@ struct LearnerView {
   std::int64_t tokens = 0;
   double step_seconds = 0;
   double loss = 0;
-  std::int64_t diverged_steps = 0;  // in a row, the last ones of its present life
+  bool diverged = false;            // the newest step of its present life
+  std::int64_t diverged_steps = 0;  // less the sound ones since: a Refresh makes some of these
   Nanoseconds last_report = 0;
   std::vector<std::int32_t> held;  // (P) Report::held of its present life; empty before the first
   // For each fragment: tokens of this learner id at its last contribution that was merged. Their
@@ -104,9 +105,13 @@ class Membership {
   // Its home island has neither come nor been lost.
   bool waits_for_home(int learner) const { return lives_[learner].waits_for_home; }
 
-  // Whether all active learners have diverged, each for at least so many steps; false where there
-  // is none.
-  bool all_diverged(std::int64_t steps) const;
+  // Whether all active learners have diverged, or did so for as many steps; false where there is
+  // none.
+  bool all_diverged() const;
+  bool all_diverged_for(std::int64_t steps) const;
+
+  // Whether every living learner is active: none joins, none is silent.
+  bool all_alive_count() const;
 
   // Median recent seconds a step over active learners (xi); the last one known while none is.
   double step_seconds();
@@ -135,7 +140,6 @@ class Membership {
     bool rejoining = false;       // its life before was lost, and it is not active yet
     bool joined = false;          // held everything once: active when heard again
     bool reported = false;
-    std::int64_t sound_step = 0;       // the last one that had not diverged
     std::int64_t settled = 0;          // tokens below which it never falls back
     bool leaving = false;              // retired, but its island may still train
     std::vector<std::int32_t> target;  // the clock when it was assigned

@@ -142,7 +142,7 @@ const std::vector<Rounds::Refusal>& Rounds::refuse_unsound(
     const Answer& answer = round.answers[learner];
     const LearnerView& view = learners[learner];
     if (answer.state == Answer::State::delivered && view.incarnation == answer.incarnation &&
-        view.diverged_steps > 0) {
+        view.diverged) {
       refuse(round, learner, "diverged");
     }
   }

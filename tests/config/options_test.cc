@@ -264,11 +264,13 @@ TEST_F(OptionsTest, AFileMayBeAPipe) {
   const std::string text = "[sync]\nlearners = 5\n[learner.1]\ntrain.batch = 4\n";
   ASSERT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
   ::close(ends[1]);
-  const RunConfig config =
-      parse_run_config(Arguments{"--config", "/proc/self/fd/" + std::to_string(ends[0])});
+  for (int time = 0; time < 2; ++time) {  // as for several hosts
+    const RunConfig config =
+        parse_run_config(Arguments{"--config", "/proc/self/fd/" + std::to_string(ends[0])});
+    EXPECT_EQ(config.sync.learners, 5);
+    EXPECT_EQ(for_learner(config, 1).train.batch, 4);
+  }
   ::close(ends[0]);
-  EXPECT_EQ(config.sync.learners, 5);
-  EXPECT_EQ(for_learner(config, 1).train.batch, 4);
 }
 
 TEST_F(OptionsTest, BadCommandLines) {

@@ -1,5 +1,6 @@
 """Learners whose training diverges: kept out of merges, and the end of a run that has no other."""
 
+import math
 import pathlib
 import subprocess
 import sys
@@ -25,16 +26,18 @@ class Divergence(MpiTest):
         run = self.start(train__steps=300, sync__quorum=3, sync__outlier=10, **own)
         summary = run.finish(DONE)
         self.assertGreater(summary["dropped"]["diverged"], 0)
-        self.assertIn(f"learner {learner} is unsound (diverged)", run.log())
+        self.assertIn(f"learner {learner} is unsound", run.log())
         self.assertIn("diverged", self.what_happened(run))
         self.assertEqual(summary["merged_share"] < 0.75, "of the learners' work was merged" in run.log())
         return summary["final_val_loss"]
 
     def test_one_of_three(self):
-        self.assertLess(self.explode(2), 4)  # 5.5 untrained
+        # A thousandfold with the first step: nothing of it can pass for usual.
+        self.assertLess(self.explode(2, **{"train.weight_decay": 100}), 4)  # 5.5 untrained
 
     def test_one_of_three_slowly(self):
-        self.assertLess(self.explode(2, **{"train.warmup": 200}), 4)
+        # What it does while its loss still passes for that of learning may count.
+        self.assertLess(self.explode(2, **{"train.warmup": 200}), 2 * math.log(256))
 
     def test_all(self):
         run = self.start(train__steps=100_000, checkpoint__global_rounds=2, **EXPLODING)
@@ -48,6 +51,7 @@ class Divergence(MpiTest):
                          **EXPLODING)
         self.assertEqual(run.wait(), DIVERGED)
         self.assertEqual(run.summary()["outcome"], "diverged")
+        self.assertEqual(list((run.out / "checkpoints").glob("*")), [])
 
 
 if __name__ == "__main__":

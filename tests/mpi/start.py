@@ -6,7 +6,7 @@ import unittest
 
 from job import DONE, INTERNAL, MpiTest
 
-# Far above what a rank of these jobs takes to arrive, on the busiest of machines.
+# A rank that is late is named beside the one that stands still.
 START_SECONDS = 20
 
 
@@ -20,7 +20,6 @@ class Start(MpiTest):
         lines = [line for line in run.log().splitlines() if "waits in vain" in line]
         self.assertEqual(len(lines), 1, run.log())
         self.assertIn("rank 2 (learner 1) has", lines[0])
-        self.assertNotIn("rank 0", lines[0])
         self.assertIn(f"for {START_SECONDS} s", lines[0])
         self.assertEqual(run.finish(DONE)["outcome"], "complete")
 

@@ -88,6 +88,7 @@ void Invariants::note(Nanoseconds now, const Event& event, const std::vector<Act
     if (report->step >= it.step.value_or(report->step)) {
       it.step = report->step;
       it.diverged = report->step_seconds > 0 && !std::isfinite(report->loss);
+      it.has_diverged = it.has_diverged || it.diverged;
     }
     it.joined = it.joined || std::equal(it.target.begin(), it.target.end(), report->held.begin(),
                                         [](auto target, auto held) { return held >= target; });
@@ -363,9 +364,13 @@ void Invariants::take(Nanoseconds, const Refill& action) {
 
 void Invariants::take(Nanoseconds, const Finish& action) {
   const bool diverged = action.outcome == Outcome::diverged;
-  expect(merging_ == 0 && (diverged || saved_ == machine_.rounds()),
+  expect(merging_ == 0 && (diverged || nobody_is_sound() || saved_ == machine_.rounds()),
          "finished without a checkpoint");
-  expect(!diverged || nobody_is_sound(), "gave up though a learner is sound");
+  for (std::size_t learner = 0; diverged && learner < machine_.learners().size(); ++learner) {
+    expect(machine_.learners()[learner].state != LearnerState::active ||
+               life(static_cast<int>(learner)).has_diverged,
+           "gave up though a learner was always sound");
+  }
   expect(diverged || (action.outcome == Outcome::complete) == (paused_ && !stopping_),
          "wrong outcome");
   finished_ = true;

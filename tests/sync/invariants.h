@@ -36,6 +36,7 @@ class Invariants {
     std::vector<std::int32_t> target;
     std::optional<std::int64_t> step = {};  // of its newest report
     bool diverged = false;
+    bool has_diverged = false;  // ever
   };
   struct OpenRound {
     int fragment = 0;
