@@ -108,6 +108,8 @@ class SeveralNodes(SlurmTest):
         self.wait_for_requeue()
         first = wait_for(lambda: self.said(r"goes on from round (\d+)"), "the next start")
         self.assertGreaterEqual(int(first[1]), newest)
+        # Until then the status is the standby's, which has trained on meanwhile.
+        wait_for(lambda: self.status()["syncer"]["term"] == 0, "the status of the next start")
         status = self.wait_for_round(before["round"] + 20)
         self.assertNotIn(nodes[0], hosts_of(status))
         self.assertGreater(status["tokens"], before["tokens"])
