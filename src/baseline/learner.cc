@@ -8,12 +8,12 @@
 #include "runtime/global_state.h"
 #include "runtime/memory_table.h"
 #include "runtime/signals.h"
+#include "runtime/step_seconds.h"
 
 namespace archipelago::baseline {
 namespace {
 
 constexpr double kLookSeconds = 0.2;
-constexpr double kSmoothing = 0.2;  // of step_seconds, for each new step
 
 }  // namespace
 
@@ -102,8 +102,7 @@ bool Learner::asked_to_stop() {
 void Learner::note_step(const runtime::LearnerState::Step& step, double seconds) {
   loss_ = step.loss;
   accuracy_ = step.accuracy.value_or(-1);
-  step_seconds_ =
-      step_seconds_ == 0 ? seconds : step_seconds_ + kSmoothing * (seconds - step_seconds_);
+  step_seconds_ = runtime::recent_step_seconds(step_seconds_, seconds);
 }
 
 }  // namespace archipelago::baseline

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "runtime/clock.h"
+#include "runtime/record_lines.h"
 
 namespace archipelago::baseline {
 namespace {
@@ -44,17 +46,9 @@ void Records::add(const std::vector<RollEntry>& entries) {
     const link::Report before = std::exchange(reports_[learner], report);
     if (report.step == before.step) continue;
     statistics_.add_step(report, now);
-    nlohmann::json row = {{"t", now - started_},
-                          {"learner", learner},
-                          {"incarnation", 0},
-                          {"step", report.step},
-                          {"tokens", report.tokens},
-                          {"loss", report.loss},
-                          {"step_s", report.step_seconds},
-                          {"blocked_s", report.blocked_seconds - before.blocked_seconds},
-                          {"energy_j", "not available"}};
-    if (report.accuracy >= 0) row["accuracy"] = report.accuracy;
-    record_.add_metrics(row);
+    record_.add_metrics(runtime::step_row(now - started_, report,
+                                          report.blocked_seconds - before.blocked_seconds,
+                                          std::numeric_limits<double>::quiet_NaN()));
   }
   if (now >= next_status_) {
     next_status_ = now + kStatusSeconds;

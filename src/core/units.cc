@@ -5,32 +5,29 @@
 #include <iterator>
 
 namespace archipelago {
-namespace {
 
-std::string number(double value, int digits) {
+std::string fixed_text(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
 }
 
-}  // namespace
-
 std::string bytes_text(double bytes) {
   const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   std::size_t unit = 0;
   for (; bytes >= 1024 && unit + 1 < std::size(units); ++unit) bytes /= 1024;
-  return number(bytes, unit == 0 ? 0 : 1) + ' ' + units[unit];
+  return fixed_text(bytes, unit == 0 ? 0 : 1) + ' ' + units[unit];
 }
 
 std::string seconds_text(double seconds) {
   constexpr double kMinute = 60;
   constexpr double kHour = 60 * kMinute;
   constexpr double kDay = 24 * kHour;
-  if (seconds < 10) return number(seconds, 2) + " s";
-  if (seconds < 2 * kMinute) return number(seconds, 0) + " s";
-  if (seconds < 2 * kHour) return number(seconds / kMinute, 0) + " min";
-  if (seconds < 2 * kDay) return number(seconds / kHour, 1) + " h";
-  return number(seconds / kDay, 1) + " days";
+  if (seconds < 10) return fixed_text(seconds, 2) + " s";
+  if (seconds < 2 * kMinute) return fixed_text(seconds, 0) + " s";
+  if (seconds < 2 * kHour) return fixed_text(seconds / kMinute, 0) + " min";
+  if (seconds < 2 * kDay) return fixed_text(seconds / kHour, 1) + " h";
+  return fixed_text(seconds / kDay, 1) + " days";
 }
 
 }  // namespace archipelago

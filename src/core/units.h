@@ -4,6 +4,9 @@
 
 namespace archipelago {
 
+// "3.14": with so many digits behind the point.
+std::string fixed_text(double value, int digits);
+
 // "12.3 MiB": with the unit that leaves one to four digits before the point.
 std::string bytes_text(double bytes);
 

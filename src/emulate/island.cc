@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "runtime/lease_message.h"
+#include "runtime/step_seconds.h"
 
 namespace archipelago::emulate {
 namespace {
 
-constexpr double kSmoothing = 0.2;  // of step_seconds, for each new step; as IslandProcess does
 constexpr double kBeatsASuspicion = 4;
 
 bool is_order(link::DownKind kind) {
@@ -211,8 +211,7 @@ void Island::finish_step() {
   loss_ = done.loss;
   accuracy_ = done.accuracy.value_or(-1);
   ++life_steps_;
-  step_seconds_ =
-      step_seconds_ == 0 ? seconds : step_seconds_ + kSmoothing * (seconds - step_seconds_);
+  step_seconds_ = runtime::recent_step_seconds(step_seconds_, seconds);
 }
 
 bool Island::is_of_this_life(const link::DownHeader& header) const {
@@ -226,11 +225,7 @@ void Island::post_report() {
   report_.phase = phase_ == link::Phase::playing && paused_ ? link::Phase::paused : phase_;
   report_.orders = orders_;
   if (state_) {
-    report_.learner = state_->learner();
-    report_.incarnation = state_->incarnation();
-    report_.step = state_->steps();
-    report_.tokens = state_->tokens();
-    report_.held = state_->held();
+    state_->describe(report_);
     report_.lease = followed_lease_;
     report_.lease_tokens = lease_tokens_;
   }

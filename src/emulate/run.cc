@@ -1,6 +1,7 @@
 #include "emulate/run.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "runtime/machine_settings.h"
+#include "runtime/record_lines.h"
 #include "runtime/run_statistics.h"
 #include "simulate/distributions.h"
 
@@ -49,13 +51,7 @@ Run::Run(const runtime::Setup& setup, const data::Dataset& dataset, const Condit
   record_.add_event(chain_.seal(sync::encode_start({runtime::machine_settings(setup), {}})));
   const auto& config = setup.config;
   if (config.record == "fragments") {
-    record_.begin_contributions(0);
-    record_.add_event(nlohmann::json{{"t", 0},
-                                     {"contributions",
-                                      {{"life", 0},
-                                       {"merge", config.sync.merge},
-                                       {"outer_lr", config.sync.outer_lr},
-                                       {"outer_momentum", config.sync.outer_momentum}}}});
+    runtime::begin_contributions(record_, 0, 0, config.sync);
   }
   for (int site = 0; site < config.sync.learners + config.sync.spares; ++site) add_island(site);
   if (!config.chaos.empty()) look_for_faults();
@@ -149,13 +145,8 @@ void Run::add_step_row(Book& book, const link::Report& report) {
   if (report.step_seconds <= 0 || report.step == book.row_step) return;
   book.row_step = report.step;
   if (!first_step_) first_step_ = timeline_.now() - to_nanoseconds(report.step_seconds);
-  nlohmann::json row = {{"t", timeline_.seconds()},          {"learner", report.learner},
-                        {"incarnation", report.incarnation}, {"step", report.step},
-                        {"tokens", report.tokens},           {"loss", report.loss},
-                        {"step_s", report.step_seconds},     {"blocked_s", 0.0},
-                        {"energy_j", "not available"}};
-  if (report.accuracy >= 0) row["accuracy"] = report.accuracy;
-  record_.add_metrics(row);
+  record_.add_metrics(
+      runtime::step_row(timeline_.seconds(), report, 0, std::numeric_limits<double>::quiet_NaN()));
   const std::int64_t share = 100 * machine_.total_tokens() / setup_.token_budget();
   if (share < told_share_ + kProgressPercent) return;
   told_share_ = share - share % kProgressPercent;
@@ -173,23 +164,13 @@ void Run::lose(int peer) {
 void Run::tell(const sync::Event& event) {
   actions_.clear();
   machine_.handle(timeline_.now(), event, actions_);
-  keep_contributions();
+  if (setup_.config.record == "fragments") {
+    runtime::keep_contributions(record_, actions_, arrivals_);
+  }
   record_.add_event(chain_.seal(sync::encode_entry(timeline_.now(), event, actions_)));
   // Nothing that an action does tells the machine anything at once.
   for (const auto& action : actions_) std::visit([this](const auto& a) { act(a); }, action);
   sender_.pump(machine_.total_tokens());
-}
-
-void Run::keep_contributions() {
-  if (setup_.config.record != "fragments") return;
-  for (const auto& action : actions_) {
-    const auto* merge = std::get_if<sync::Merge>(&action);
-    if (merge == nullptr) continue;
-    for (const auto& part : merge->contributions) {
-      record_.add_contribution({merge->round, part.learner, part.incarnation},
-                               arrivals_.values({part.learner, part.incarnation, merge->round}));
-    }
-  }
 }
 
 // ---- Faults ------------------------------------------------------------------------------------
@@ -207,16 +188,7 @@ void Run::inflict(const runtime::Fault& fault) {
   const auto& view = machine_.learners()[static_cast<std::size_t>(fault.learner)];
   const auto peer = peer_of(fault.learner, view.incarnation);
   if (!peer) return;
-  record_.add_event(nlohmann::json{{"t", timeline_.now()},
-                                   {"fault",
-                                    {{"kind", to_string(fault.kind)},
-                                     {"when", to_string(fault.moment)},
-                                     {"learner", fault.learner},
-                                     {"incarnation", view.incarnation},
-                                     {"rank", fault.rank},
-                                     {"step", view.step},
-                                     {"seconds", fault.seconds},
-                                     {"factor", fault.factor}}}});
+  record_.add_event(runtime::fault_line(timeline_.now(), fault, view));
   Island& island = *at(*peer).island;
   if (fault.kind == runtime::FaultKind::stop) {
     island.stop(fault.seconds);

@@ -55,7 +55,6 @@ class Run {
   void note_lease(Book& book, const link::Report& report);
   void add_step_row(Book& book, const link::Report& report);
   void tell(const sync::Event& event);
-  void keep_contributions();
   void look_for_faults();
   void inflict(const runtime::Fault& fault);
   void stop_endless();

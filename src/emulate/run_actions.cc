@@ -8,6 +8,7 @@
 #include "emulate/run.h"
 #include "runtime/lease_message.h"
 #include "runtime/machine_settings.h"
+#include "runtime/record_lines.h"
 #include "runtime/validation.h"
 
 // What the state machine wants done.
@@ -67,14 +68,8 @@ void Run::act(const sync::Lease& action) {
 void Run::act(const sync::Ask& action) {
   const auto peer = peer_of(action.learner, action.incarnation);
   if (!peer) return;
-  link::DownHeader header;
-  header.kind = link::DownKind::ask;
-  header.learner = action.learner;
-  header.incarnation = action.incarnation;
-  header.round = action.round;
-  header.fragment = action.fragment;
-  header.version = machine_.versions()[static_cast<std::size_t>(action.fragment)];
-  link_.send(*peer, header);
+  link_.send(*peer, runtime::ask_header(
+                        action, machine_.versions()[static_cast<std::size_t>(action.fragment)]));
 }
 
 // One merge after the other.
@@ -139,23 +134,12 @@ void Run::act(const sync::Pause&) {
 
 // The last one is written: what is before it nobody would go on from.
 void Run::act(const sync::SaveGlobal& action) {
-  record_.add_event(
-      nlohmann::json{{"t", timeline_.now()},
-                     {"snapshot", {{"round", action.round}, {"theta", to_hex(state_.digest())}}}});
+  record_.add_event(runtime::snapshot_line(timeline_.now(), action.round, state_.digest()));
   if (!machine_.finished()) {
     if (setup_.config.checkpoint.validate) validate(action.round);
     return;
   }
-  checkpoint::Global file;
-  file.common.config = runtime::config_map(setup_);
-  file.round = action.round;
-  file.tokens = machine_.total_tokens();
-  for (const auto& view : machine_.learners()) {
-    file.incarnations.push_back(view.incarnation);
-    file.merged_tokens.insert(file.merged_tokens.end(), view.merged_tokens.begin(),
-                              view.merged_tokens.end());
-  }
-  file.shards = machine_.shard_cursors();
+  checkpoint::Global file = runtime::checkpoint_of(machine_, setup_, action.round);
   state_.describe(file);
   checkpoint::save(folder_.checkpoints(), file, state_.arrays(), setup_.config.checkpoint.keep);
 }
@@ -165,12 +149,8 @@ void Run::act(const sync::Finish& action) { finish_ = action; }
 void Run::validate(std::int64_t round) {
   const auto score = runtime::validation_score(
       setup_, surroundings_.dataset, state_.flat_parameters(), setup_.config.train.threads);
-  nlohmann::json row = {{"t", timeline_.seconds()},
-                        {"validated_round", round},
-                        {"tokens", machine_.total_tokens()},
-                        {"val_loss", score.loss}};
-  if (score.accuracy) row["val_accuracy"] = *score.accuracy;
-  record_.add_metrics(row);
+  record_.add_metrics(
+      runtime::validation_row(timeline_.seconds(), {round, machine_.total_tokens(), score}));
 }
 
 }  // namespace archipelago::emulate

@@ -1,7 +1,6 @@
 #include "runtime/dry_run.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <sstream>
@@ -19,12 +18,6 @@ namespace archipelago::runtime {
 namespace {
 
 constexpr double kFloat = sizeof(float);
-
-std::string number(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
 
 std::string grouped(std::int64_t value) {
   std::string digits = std::to_string(value);
@@ -171,15 +164,15 @@ void add_exchange(std::ostream& out, const Setup& setup, const model::Size& size
   const double flops = size.flops * positions / sync.ranks_per_learner;
   const double rate = product_rate(setup.config.train.threads);
   const double seconds = flops / rate;
-  const auto gigabits = [](double amount) { return number(8e-9 * amount, 4) + " Gbit/s"; };
+  const auto gigabits = [](double amount) { return fixed_text(8e-9 * amount, 4) + " Gbit/s"; };
   // An exchange is a way up and a way down, and may take `overlap` steps.
   const double within = std::max(sync.overlap, 1.0) / 2;
   out << "bandwidth of the busier way:\n  for inner steps of 1 s: " << gigabits(step)
       << " a learner on average, " << gigabits(step * sync.learners) << " at the syncer, "
       << gigabits(largest / within) << " a learner so that the largest fragment's exchange takes "
       << std::max(sync.overlap, 1.0) << " steps\n  for this machine's, at least "
-      << number(seconds, 3) << " s (" << number(1e-9 * flops, 1) << " GFLOP at the "
-      << number(1e-9 * rate, 0) << " GFLOP/s of a matrix product): " << gigabits(step / seconds)
+      << fixed_text(seconds, 3) << " s (" << fixed_text(1e-9 * flops, 1) << " GFLOP at the "
+      << fixed_text(1e-9 * rate, 0) << " GFLOP/s of a matrix product): " << gigabits(step / seconds)
       << ", " << gigabits(step * sync.learners / seconds) << ", "
       << gigabits(largest / within / seconds) << '\n';
 }

@@ -13,12 +13,12 @@
 #include "runtime/faults.h"
 #include "runtime/lease_message.h"
 #include "runtime/memory_table.h"
+#include "runtime/step_seconds.h"
 
 namespace archipelago::runtime {
 namespace {
 
 constexpr double kIdleSeconds = 0.002;
-constexpr double kSmoothing = 0.2;      // of step_seconds, for each new step
 constexpr double kGoodbyeSeconds = 10;  // for the last report to leave
 
 template <typename T>
@@ -282,8 +282,7 @@ void IslandProcess::step() {
   loss_ = done.loss;
   accuracy_ = done.accuracy.value_or(-1);
   ++life_steps_;
-  step_seconds_ =
-      step_seconds_ == 0 ? seconds : step_seconds_ + kSmoothing * (seconds - step_seconds_);
+  step_seconds_ = recent_step_seconds(step_seconds_, seconds);
   report_changed_ = true;
 }
 
@@ -357,11 +356,7 @@ void IslandProcess::post_report() {
   report.phase = phase_ == link::Phase::playing && paused_ ? link::Phase::paused : phase_;
   report.orders = orders_;
   if (state_) {
-    report.learner = state_->learner();
-    report.incarnation = state_->incarnation();
-    report.step = state_->steps();
-    report.tokens = state_->tokens();
-    report.held = state_->held();
+    state_->describe(report);
     report.lease = followed_lease_;
     report.lease_tokens = lease_tokens_;
   }

@@ -113,6 +113,14 @@ void LearnerState::set_run_tokens(std::int64_t tokens) {
   steps_since_run_tokens_ = 0;
 }
 
+void LearnerState::describe(link::Report& report) const {
+  report.learner = learner_;
+  report.incarnation = incarnation_;
+  report.step = steps_;
+  report.tokens = tokens_;
+  report.held = held_;
+}
+
 LearnerState::Step LearnerState::step(const std::function<void(std::span<float>)>& average) {
   choose_batch();
   const std::int64_t parts = config_.train.accumulate;

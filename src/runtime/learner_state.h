@@ -66,6 +66,9 @@ class LearnerState {
   // not.
   bool is_sound() const { return is_sound_; }
 
+  // What a report says of the learner itself: who it is, its counts, the versions that it holds.
+  void describe(link::Report& report) const;
+
   // One inner step; `average` replaces each number by its mean over the island: first gradients(),
   // where these are, then a few on the host.
   Step step(const std::function<void(std::span<float>)>& average);

@@ -47,6 +47,21 @@ sync::Restored restored_from(const std::optional<checkpoint::Global>& state) {
           state->shards};
 }
 
+checkpoint::Global checkpoint_of(const sync::Machine& machine, const Setup& setup,
+                                 std::int64_t round) {
+  checkpoint::Global state;
+  state.common.config = config_map(setup);
+  state.round = round;
+  state.tokens = machine.total_tokens();
+  for (const auto& view : machine.learners()) {
+    state.incarnations.push_back(view.incarnation);
+    state.merged_tokens.insert(state.merged_tokens.end(), view.merged_tokens.begin(),
+                               view.merged_tokens.end());
+  }
+  state.shards = machine.shard_cursors();
+  return state;
+}
+
 std::map<std::string, std::string> config_map(const Setup& setup) {
   return config::to_map(setup.config);
 }

@@ -16,6 +16,10 @@ sync::Settings machine_settings(const Setup& setup);
 // What a checkpoint says of rounds and lives.
 sync::Restored restored_from(const std::optional<checkpoint::Global>& state);
 
+// And back: the checkpoint of so many rounds, but for what the fragments say (GlobalState).
+checkpoint::Global checkpoint_of(const sync::Machine& machine, const Setup& setup,
+                                 std::int64_t round);
+
 // Every option for a checkpoint's attributes.
 std::map<std::string, std::string> config_map(const Setup& setup);
 

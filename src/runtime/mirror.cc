@@ -15,6 +15,17 @@ constexpr std::size_t kRecentEntries = 4096;
 
 }  // namespace
 
+link::DownHeader ask_header(const sync::Ask& action, std::int32_t version) {
+  link::DownHeader header;
+  header.kind = link::DownKind::ask;
+  header.learner = action.learner;
+  header.incarnation = action.incarnation;
+  header.round = action.round;
+  header.fragment = action.fragment;
+  header.version = version;
+  return header;
+}
+
 link::DownHeader order_of(const sync::Assign& action) {
   link::DownHeader header;
   header.kind = link::DownKind::assign;

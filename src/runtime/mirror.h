@@ -66,4 +66,7 @@ link::DownHeader order_of(const sync::Assign& action);
 link::DownHeader order_of(const sync::Expel& action);
 link::DownHeader order_of(const sync::Retire& action);
 
+// The message of an Ask; `version`: its fragment's clock.
+link::DownHeader ask_header(const sync::Ask& action, std::int32_t version);
+
 }  // namespace archipelago::runtime

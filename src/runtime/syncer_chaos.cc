@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "runtime/clock.h"
+#include "runtime/record_lines.h"
 #include "runtime/syncer_process.h"
 
 namespace archipelago::runtime {
@@ -28,16 +29,7 @@ void SyncerProcess::inflict(const Fault& fault) {
               (fault.kind == FaultKind::fill ? " the disk"
                                              : " learner " + std::to_string(fault.learner) +
                                                    " at step " + std::to_string(view.step)));
-  record_.add_event(nlohmann::json{{"t", elapsed_ns()},
-                                   {"fault",
-                                    {{"kind", to_string(fault.kind)},
-                                     {"when", to_string(fault.moment)},
-                                     {"learner", fault.learner},
-                                     {"incarnation", view.incarnation},
-                                     {"rank", fault.rank},
-                                     {"step", view.step},
-                                     {"seconds", fault.seconds},
-                                     {"factor", fault.factor}}}});
+  record_.add_event(fault_line(elapsed_ns(), fault, view));
   link::DownHeader header;
   header.kind = link::DownKind::fault;
   header.fault = static_cast<std::int32_t>(fault.kind);

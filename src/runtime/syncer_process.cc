@@ -13,6 +13,7 @@
 #include "runtime/clock.h"
 #include "runtime/lease_message.h"
 #include "runtime/machine_settings.h"
+#include "runtime/record_lines.h"
 #include "runtime/signals.h"
 
 namespace archipelago::runtime {
@@ -171,17 +172,8 @@ void SyncerProcess::add_step_row(IslandBook& book, const link::Report& report) {
   if (report.step_seconds <= 0 || report.step == book.row_step) return;
   book.row_step = report.step;
   statistics_.add_step(report, now_seconds());
-  nlohmann::json row = {{"t", elapsed()},
-                        {"learner", report.learner},
-                        {"incarnation", report.incarnation},
-                        {"step", report.step},
-                        {"tokens", report.tokens},
-                        {"loss", report.loss},
-                        {"step_s", report.step_seconds},
-                        {"blocked_s", report.blocked_seconds - book.row_blocked},
-                        {"energy_j", or_not_available(report.joules - book.row_joules)}};
-  if (report.accuracy >= 0) row["accuracy"] = report.accuracy;
-  record_.add_metrics(row);
+  record_.add_metrics(step_row(elapsed(), report, report.blocked_seconds - book.row_blocked,
+                               report.joules - book.row_joules));
   book.row_blocked = report.blocked_seconds;
   book.row_joules = report.joules;
 }
@@ -269,7 +261,7 @@ void SyncerProcess::tell(const sync::Event& event) {
   const sync::Nanoseconds now = elapsed_ns();
   actions_.clear();
   machine_.handle(now, event, actions_);
-  keep_contributions();
+  if (setup_.config.record == "fragments") keep_contributions(record_, actions_, arrivals_);
   std::string entry = chain_.seal(sync::encode_entry(now, event, actions_));
   replicate_entry(entry);
   tell_others(entry);
@@ -279,31 +271,10 @@ void SyncerProcess::tell(const sync::Event& event) {
   note_silences(event);
 }
 
-// What learners give to merges is kept where the options ask for it; replay finds it by the life.
 void SyncerProcess::begin_contributions() {
-  const auto& config = setup_.config;
-  if (config.record != "fragments") return;
-  const int life = fragment::next_life(folder_.contributions());
-  record_.begin_contributions(life);
-  record_.add_event(nlohmann::json{{"t", elapsed_ns()},
-                                   {"contributions",
-                                    {{"life", life},
-                                     {"merge", config.sync.merge},
-                                     {"outer_lr", config.sync.outer_lr},
-                                     {"outer_momentum", config.sync.outer_momentum}}}});
-}
-
-// Before the entry that they belong to.
-void SyncerProcess::keep_contributions() {
   if (setup_.config.record != "fragments") return;
-  for (const auto& action : actions_) {
-    const auto* merge = std::get_if<sync::Merge>(&action);
-    if (merge == nullptr) continue;
-    for (const auto& part : merge->contributions) {
-      record_.add_contribution({merge->round, part.learner, part.incarnation},
-                               arrivals_.values({part.learner, part.incarnation, merge->round}));
-    }
-  }
+  runtime::begin_contributions(record_, elapsed_ns(), fragment::next_life(folder_.contributions()),
+                               setup_.config.sync);
 }
 
 // ---- Actions -----------------------------------------------------------------------------------
@@ -388,14 +359,8 @@ void SyncerProcess::act(const sync::Ask& action) {
   round_opened_.try_emplace(action.round, now_seconds());
   const auto peer = peer_of(action.learner, action.incarnation);
   if (!peer) return;
-  link::DownHeader header;
-  header.kind = link::DownKind::ask;
-  header.learner = action.learner;
-  header.incarnation = action.incarnation;
-  header.round = action.round;
-  header.fragment = action.fragment;
-  header.version = machine_.versions()[static_cast<std::size_t>(action.fragment)];
-  link_.send(*peer, header);
+  link_.send(*peer,
+             ask_header(action, machine_.versions()[static_cast<std::size_t>(action.fragment)]));
 }
 
 void SyncerProcess::act(const sync::Merge& action) {
@@ -465,16 +430,7 @@ void SyncerProcess::act(const sync::Pause&) {
 }
 
 void SyncerProcess::act(const sync::SaveGlobal& action) {
-  auto file = std::make_shared<checkpoint::Global>();
-  file->common.config = config_map(setup_);
-  file->round = action.round;
-  file->tokens = machine_.total_tokens();
-  for (const auto& view : machine_.learners()) {
-    file->incarnations.push_back(view.incarnation);
-    file->merged_tokens.insert(file->merged_tokens.end(), view.merged_tokens.begin(),
-                               view.merged_tokens.end());
-  }
-  file->shards = machine_.shard_cursors();
+  auto file = std::make_shared<checkpoint::Global>(checkpoint_of(machine_, setup_, action.round));
   if (others_ == nullptr) {
     save(file, state_);
   } else if (!cuts_.empty() && cuts_.back().round == action.round) {
@@ -484,9 +440,7 @@ void SyncerProcess::act(const sync::SaveGlobal& action) {
 
 void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
                          const GlobalState& state) {
-  record_.add_event(
-      nlohmann::json{{"t", elapsed_ns()},
-                     {"snapshot", {{"round", file->round}, {"theta", to_hex(state.digest())}}}});
+  record_.add_event(snapshot_line(elapsed_ns(), file->round, state.digest()));
   const auto write = [this, file, state, keep = setup_.config.checkpoint.keep] {
     const double begun = now_seconds();
     state.describe(*file);
@@ -511,12 +465,7 @@ void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
 void SyncerProcess::note_validation() {
   const auto result = validator_.take();
   if (!result) return;
-  nlohmann::json row = {{"t", elapsed()},
-                        {"validated_round", result->round},
-                        {"tokens", result->tokens},
-                        {"val_loss", result->score.loss}};
-  if (result->score.accuracy) row["val_accuracy"] = *result->score.accuracy;
-  record_.add_metrics(row);
+  record_.add_metrics(validation_row(elapsed(), *result));
   log_info("validation loss " + std::to_string(result->score.loss) + " after round " +
            std::to_string(result->round));
 }

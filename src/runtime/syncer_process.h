@@ -121,7 +121,6 @@ class SyncerProcess {
   void replicate();
   void replicate_fragment(int fragment);
   void begin_contributions();
-  void keep_contributions();
   void replicate_entry(const std::string& entry);
   void publish_acknowledged();
 

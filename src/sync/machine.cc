@@ -116,8 +116,10 @@ void Machine::on(const Report& event, std::vector<Action>& actions) {
     welcome(event.learner, actions);
   }
   const double patience = std::max(kShortestDivergence, kDivergenceIntervals * settings_.interval);
-  if (phase_ == Phase::running && membership_.all_alive_count() &&
-      membership_.all_diverged_for(static_cast<std::int64_t>(patience))) {
+  // The first sound learner answers the first question.
+  if (phase_ == Phase::running &&
+      membership_.all_diverged_for(static_cast<std::int64_t>(patience)) &&
+      membership_.all_alive_count()) {
     stop(Outcome::diverged, kDiverged);
   }
 }
