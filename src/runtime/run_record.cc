@@ -85,7 +85,7 @@ void RunRecord::write_status(const nlohmann::json& status) {
 }
 
 void RunRecord::write_summary(const nlohmann::json& summary) {
-  finish();
+  flush();
   try {
     write_file(folder_.summary(), text_of(summary, 2) + '\n', Durability::flushed);
   } catch (const std::system_error& error) {
@@ -93,9 +93,10 @@ void RunRecord::write_summary(const nlohmann::json& summary) {
   }
 }
 
-void RunRecord::finish() {
+void RunRecord::flush() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return (pending_.empty() && !writing_) || broken_; });
+  const std::int64_t last = begun_ + (pending_.empty() ? 0 : 1);
+  changed_.wait(lock, [&] { return written_ >= last || broken_; });
 }
 
 void RunRecord::run() try {
@@ -107,11 +108,11 @@ void RunRecord::run() try {
       continue;
     }
     Pending pending = std::exchange(pending_, {});
-    writing_ = true;
+    ++begun_;
     lock.unlock();
     write(pending);
     lock.lock();
-    writing_ = false;
+    ++written_;
     changed_.notify_all();
   }
 } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
@@ -42,7 +43,10 @@ class RunRecord {
   // The newest status replaces one that was not written yet.
   void write_status(const nlohmann::json& status);
 
-  // Waits until everything told so far is written, then writes the summary.
+  // Waits until what has been told so far is in the files (or the disk has refused it).
+  void flush();
+
+  // The same, then writes the summary.
   void write_summary(const nlohmann::json& summary);
 
  private:
@@ -63,7 +67,6 @@ class RunRecord {
   };
 
   void run();
-  void finish();
   void write(Pending& pending);
   void write_contributions(const std::vector<Contribution>& contributions);
   void append(std::unique_ptr<AppendFile>& file, const std::filesystem::path& path,
@@ -75,7 +78,8 @@ class RunRecord {
   std::mutex mutex_;
   std::condition_variable changed_;
   Pending pending_;
-  bool writing_ = false;
+  std::int64_t begun_ = 0;    // writes of what was pending
+  std::int64_t written_ = 0;  // of these, those that have ended
   bool broken_ = false;  // the thread has ended early
   bool stopping_ = false;
   bool dropped_ = false;  // a contribution: the disk is too slow

@@ -444,6 +444,7 @@ void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
   const auto write = [this, file, state, keep = setup_.config.checkpoint.keep] {
     const double begun = now_seconds();
     state.describe(*file);
+    record_.flush();  // the run goes on from this file: the tape must not end before it
     checkpoint::save(folder_.checkpoints(), *file, state.arrays(), keep);
     auto saved = saved_file(folder_.checkpoints() / checkpoint::global_name(file->round),
                             now_seconds() - begun);

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
+
+#include "core/file.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -64,6 +68,25 @@ TEST_F(RunRecordTest, AFolderThatIsRemovedIsToldOnce) {
   fs::remove_all(run_);
   EXPECT_NE(log_of(record).find("events.jsonl was removed;"), std::string::npos);
   EXPECT_EQ(log_of(record), "");
+}
+
+TEST_F(RunRecordTest, WhatWasToldBeforeAFlushIsInTheFilesAfterIt) {
+  const RunFolder folder(run_);
+  RunRecord record(folder);
+  record.flush();  // nothing to wait for
+  std::atomic<bool> stopping = false;
+  std::thread others([&] {
+    while (!stopping) record.add_metrics({{"t", 1}});
+  });
+  for (int i = 0; i < 50; ++i) {
+    const std::string mark = "mark " + std::to_string(i);
+    record.add_event(std::string(mark));
+    record.flush();
+    const std::string events = read_file(folder.events());
+    EXPECT_NE(events.find(mark + '\n'), events.npos);
+  }
+  stopping = true;
+  others.join();
 }
 
 }  // namespace
