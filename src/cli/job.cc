@@ -82,7 +82,8 @@ std::vector<pid_t> children_of(pid_t pid) {
 }
 
 Job::Job(const std::vector<std::string>& command,
-         const std::map<std::string, std::string>& environment) {
+         const std::map<std::string, std::string>& environment, Errors errors)
+    : errors_(errors) {
   // Ctrl-C also ends a `tee` that reads this process's output: the job is yet to be stopped.
   pipe_action_ = std::signal(SIGPIPE, SIG_IGN);
   const sigset_t set = watched_signals();
@@ -110,23 +111,28 @@ Job::~Job() {
 
 JobEnd Job::wait(const JobWatch& watch) {
   while (!child_has_ended()) {
-    pollfd ready[] = {{signals_.get(), POLLIN, 0}, {stderr_.get(), POLLIN, 0}};
-    // After the end of the stream the pipe would always be ready.
-    const nfds_t count = stderr_.valid() ? 2 : 1;
-    if (::poll(ready, count, kTickMilliseconds) < 0 && errno != EINTR) fail("cannot wait");
-    read_signals(watch);
-    copy_stderr();
-    if (!over_at_ && watch.is_over()) {
-      over_at_ = now();
-      filter_.run_has_ended();
-    }
+    look(watch);
     end_if_due();
   }
+  while (interrupts_ < 2 && watch.goes_on()) look(watch);
   end_orphans();
   copy_stderr();
-  std::cerr << filter_.release() << std::flush;
+  show(filter_.release());
   const int code = WIFEXITED(*status_) ? WEXITSTATUS(*status_) : 128 + WTERMSIG(*status_);
   return {code, interrupts_ > 1};
+}
+
+void Job::look(const JobWatch& watch) {
+  pollfd ready[] = {{signals_.get(), POLLIN, 0}, {stderr_.get(), POLLIN, 0}};
+  // After the end of the stream the pipe would always be ready.
+  const nfds_t count = stderr_.valid() ? 2 : 1;
+  if (::poll(ready, count, kTickMilliseconds) < 0 && errno != EINTR) fail("cannot wait");
+  read_signals(watch);
+  copy_stderr();
+  if (!over_at_ && watch.is_over()) {
+    over_at_ = now();
+    filter_.run_has_ended();
+  }
 }
 
 bool Job::child_has_ended() {
@@ -145,7 +151,7 @@ void Job::read_signals(const JobWatch& watch) {
     if (signal == SIGCHLD) continue;
     // Batch systems repeat their warnings; only a person at a terminal insists.
     if (signal == SIGINT && ++interrupts_ > 1) {
-      ::kill(pid_, SIGKILL);
+      if (!status_) ::kill(pid_, SIGKILL);
     } else {
       watch.on_signal(signal);
     }
@@ -157,7 +163,7 @@ void Job::copy_stderr() {
   while (stderr_.valid()) {
     const ssize_t n = ::read(stderr_.get(), buffer, sizeof buffer);
     if (n > 0) {
-      std::cerr << filter_.pass({buffer, static_cast<std::size_t>(n)}) << std::flush;
+      show(filter_.pass({buffer, static_cast<std::size_t>(n)}));
       last_output_ = now();
     } else if (n == 0) {
       stderr_.reset();
@@ -165,7 +171,11 @@ void Job::copy_stderr() {
       break;
     }
   }
-  if (now() - last_output_ > kHoldBackSeconds) std::cerr << filter_.release() << std::flush;
+  if (now() - last_output_ > kHoldBackSeconds) show(filter_.release());
+}
+
+void Job::show(const std::string& text) const {
+  if (errors_ == Errors::shown) std::cerr << text << std::flush;
 }
 
 void Job::end_if_due() {

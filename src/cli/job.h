@@ -20,6 +20,8 @@ struct JobWatch {
   std::function<bool()> is_over;
   // The caller was asked to end the job: SIGTERM, SIGINT, SIGHUP or SIGUSR1.
   std::function<void(int signal)> on_signal;
+  // Whether the job goes on although the started program has ended; asked again and again then.
+  std::function<bool()> goes_on = [] { return false; };
 };
 
 // How the started program itself ended: its exit code, or 128 + the signal; a job that did not end
@@ -33,15 +35,17 @@ struct JobEnd {
 // where threads come and go meanwhile.
 std::vector<pid_t> children_of(pid_t pid);
 
-// A child process in a process group of its own, its standard error filtered through StderrFilter,
-// its standard input empty. Everything that it started and left behind is killed when it is over.
-// While a Job lives, SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD are blocked in this thread and
-// read by wait(); SIGPIPE is ignored.
+enum class Errors { shown, dropped };
+
+// A child process in a process group of its own, its standard error filtered through StderrFilter
+// or dropped, its standard input empty. Everything that it started and left behind is killed when
+// it is over. While a Job lives, SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD are blocked in this
+// thread and read by wait(); SIGPIPE is ignored.
 class Job {
  public:
   // Throws std::system_error naming the step that failed.
   Job(const std::vector<std::string>& command,
-      const std::map<std::string, std::string>& environment);
+      const std::map<std::string, std::string>& environment, Errors errors = Errors::shown);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -55,13 +59,16 @@ class Job {
  private:
   void read_signals(const JobWatch& watch);
   void copy_stderr();
+  void show(const std::string& text) const;
   void end_if_due();
   bool child_has_ended();
+  void look(const JobWatch& watch);
 
   void (*pipe_action_)(int) = nullptr;  // on SIGPIPE, before this Job
   FileDescriptor signals_;
   FileDescriptor stderr_;
   StderrFilter filter_;
+  Errors errors_;
   pid_t pid_ = -1;
   std::optional<int> status_;      // as waitpid gives it
   std::optional<double> over_at_;  // when the job was first seen to be over, seconds

@@ -18,6 +18,7 @@
 #include <system_error>
 
 #include "checkpoint/names.h"
+#include "cli/held_lifeline.h"
 #include "cli/job.h"
 #include "cli/job_signs.h"
 #include "cli/start_watch.h"
@@ -256,22 +257,35 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   StartWatch start(
       hosts.empty() ? runtime::roll_in_scratch(scratch.path()) : runtime::roll_in_run(folder),
       parts(config, plan), runtime::RunFolder(folder).status(), start_seconds);
+  // Several syncers have no use for one: where a host is lost, one of them is.
+  std::optional<HeldLifeline> lifeline;
+  if (hosts.size() > 1 && config::has_syncer(config) && config.sync.syncers == 1) {
+    lifeline.emplace(folder);
+  }
   Job job(plan.command, plan.environment);
   const SyncerWatch syncer(folder);
   RanksWatch ranks(job.pid());
-  const JobEnd end = job.wait({[&] {
-                                 stop.deliver();
-                                 start.look(now());
-                                 return summary.is_new() || !start.missing().empty() ||
-                                        syncer.is_dead() || runtime::refusal_in(scratch.path()) ||
-                                        (plan.rank_hosts.empty() && ranks.are_gone());
-                               },
-                               [&](int) { stop.make(); }});
+  bool over = false;
+  const auto is_over = [&] {
+    stop.deliver();
+    start.look(now());
+    over = over || summary.is_new() || !start.missing().empty() || syncer.is_dead() ||
+           runtime::refusal_in(scratch.path()) || (plan.rank_hosts.empty() && ranks.are_gone());
+    if (lifeline && over) lifeline->release();
+    if (lifeline) lifeline->beat(now());
+    return over;
+  };
+  const auto goes_on = [&] {
+    return lifeline && !is_over() && start.is_through() && lifeline->run_goes_on(now());
+  };
+  const JobEnd end = job.wait({is_over, [&](int) { stop.make(); }, goes_on});
+  if (lifeline) lifeline->release();
   // mpirun removes its folder itself unless it was killed.
   fs::remove_all(fs::temp_directory_path(error) / ("ompi." + std::to_string(job.pid())), error);
   if (const auto said = summary.read()) {
     return {.code = said->at("exit_code").get<int>(),
-            .wanted = stop.made() || said->value("outcome", "") == "stopped",
+            .wanted = stop.made() || (said->value("outcome", "") == "stopped" &&
+                                      said->value("reason", "") != runtime::kLauncherGone),
             .by_file = stopped_by_file(*said, config, stop),
             .summary = said};
   }
@@ -301,7 +315,8 @@ bool run_on_each(const std::vector<std::string>& hosts, const std::vector<std::s
                                     "--map-by", "node"};
   words.insert(words.end(), command.begin(), command.end());
   const auto deadline = std::chrono::steady_clock::now() + kHostsTime;
-  Job job(words, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+  Job job(words, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}},
+          Errors::dropped);
   const auto is_over = [&] { return asked || std::chrono::steady_clock::now() > deadline; };
   return job.wait({is_over, [&](int) { asked = true; }}).code == 0;
 }

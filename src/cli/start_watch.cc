@@ -47,7 +47,7 @@ void StartWatch::remove_roll() noexcept {
   if (makes_run_folder_) fs::remove(roll_.parent_path(), error);
 }
 
-bool StartWatch::start_is_through() const {
+bool StartWatch::status_says_so() const {
   if (identity_of(status_) == status_before_) return false;
   const auto status = nlohmann::json::parse(std::ifstream(status_), nullptr, false);
   return status.is_object() && status.value("state", "starting") != "starting";
@@ -58,7 +58,7 @@ void StartWatch::look(double now) {
   if (looked_ && now - *looked_ < kLookSeconds) return;
   const double passed = looked_ ? std::min(now - *looked_, kLongestLook) : 0;
   looked_ = now;
-  if (start_is_through()) {
+  if (status_says_so()) {
     over_ = true;
     remove_roll();
     return;

@@ -27,6 +27,9 @@ class StartWatch {
   // the files are gone, it does nothing more.
   void look(double now);
 
+  // Whether every rank has come and the run has begun to train; true where that cannot be known.
+  bool is_through() const { return over_ || status_says_so(); }
+
   // One line about the ranks that were missing when look() first found some; "" while it has not.
   const std::string& missing() const { return missing_; }
 
@@ -42,7 +45,7 @@ class StartWatch {
     double silent = 0;    // seconds
   };
 
-  bool start_is_through() const;
+  bool status_says_so() const;
   void look_at(Rank& rank, double passed);
   std::string describe_missing() const;
   void remove_roll() noexcept;

@@ -63,6 +63,7 @@ StderrFilter::StderrFilter()
                      "line."})},
       lines_{std::regex(" *[0-9]+ more process(es have| has) sent help message help-mpi-ft.txt.*"),
              std::regex(std::string(kTwiceEnded) + "[0-9]+ was found during schedule .*"),
+             std::regex(".*OPAL ERROR: Data unpack had inadequate space in file .*/errhandler.c.*"),
              std::regex(".warn. Epoll MOD.*: Bad file descriptor"), std::regex(" +")} {}
 
 void StderrFilter::run_has_ended() {

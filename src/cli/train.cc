@@ -19,6 +19,7 @@
 #include "data/dataset.h"
 #include "runtime/chaos.h"
 #include "runtime/dry_run.h"
+#include "runtime/lifeline.h"
 #include "runtime/refusal.h"
 #include "runtime/roll_call.h"
 
@@ -77,6 +78,7 @@ int run_train(std::span<const std::string> arguments) {
   if (std::erase(passed, "--dry-run") > 0) return run_dry(passed, allocated_hosts());
   make_shared_folder();
   const config::RunConfig config = read_options(arguments);
+  runtime::stand_apart(config.out);
   runtime::answer_roll_call(config.out, job_rank());
   if (!config::has_syncer(config)) baseline::train(config);
   runtime::train(config);

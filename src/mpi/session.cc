@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "mpi/check.h"
+#include "mpi/launcher.h"
 
 namespace archipelago::mpi {
 namespace {
@@ -63,7 +64,7 @@ void Session::refuse(const std::string& why) {
 }
 
 void Session::leave(int exit_code, Ending ending) {
-  if (ending == Ending::orderly) MPI_Finalize();
+  if (ending == Ending::orderly && !launcher_is_gone()) MPI_Finalize();
   std::fflush(nullptr);
   ::_exit(exit_code);
 }

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <span>
 #include <system_error>
 #include <thread>
 
 #include "core/file.h"
+#include "runtime/signals.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -39,13 +39,8 @@ void answer_roll_call(const std::filesystem::path& out, int rank) noexcept try {
   if (!opened.valid()) return;
   const std::string text = host_name() + ' ' + std::to_string(::getpid()) + '\n';
   write_all(opened.get(), std::as_bytes(std::span(text)), file);
-  // Signals are for the other threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  const BlockedSignals for_other_threads;
   std::thread(beat, file).detach();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 } catch (const std::exception&) {
   // The start may succeed all the same.
 }

@@ -12,6 +12,8 @@ namespace archipelago::runtime {
 // file with anything else in it, or nothing, is a user's.
 inline constexpr char kStopOfLauncher[] = "a signal to the launcher";
 inline constexpr char kStopOfUser[] = "the file stop";
+// The reason where nobody has heard of the launcher for a while.
+inline constexpr char kLauncherGone[] = "the launcher is gone";
 
 // The files of one run (docs/design.md, "A run's folder"): the one place that names them.
 class RunFolder {

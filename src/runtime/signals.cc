@@ -23,4 +23,12 @@ void catch_stop_signals() {
 
 int stop_signal() { return caught; }
 
+BlockedSignals::BlockedSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+}
+
+BlockedSignals::~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
 }  // namespace archipelago::runtime

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <signal.h>
+
 namespace archipelago::runtime {
 
 // From now on SIGTERM, SIGINT and SIGUSR1 only set a flag in this process; the syncer acts on it at
@@ -8,5 +10,18 @@ void catch_stop_signals();
 
 // The signal that came, 0 for none.
 int stop_signal();
+
+// Blocks all signals in the calling thread while it lives: a thread that is started meanwhile gets
+// none.
+class BlockedSignals {
+ public:
+  BlockedSignals();
+  ~BlockedSignals();
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 }  // namespace archipelago::runtime

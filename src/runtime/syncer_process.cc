@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "runtime/clock.h"
 #include "runtime/lease_message.h"
+#include "runtime/lifeline.h"
 #include "runtime/machine_settings.h"
 #include "runtime/record_lines.h"
 #include "runtime/signals.h"
@@ -24,8 +25,6 @@ constexpr std::int64_t kReadElements = 2 << 20;  // of fragments a turn: a few m
 constexpr double kLookSeconds = 0.2;
 constexpr double kStatusSeconds = 1;
 constexpr double kProgressSeconds = 2;
-constexpr double kGoodbyeSeconds = 20;
-constexpr double kPatienceSeconds = 1;  // for the standby's acknowledgment of a merge
 
 }  // namespace
 
@@ -95,6 +94,7 @@ bool SyncerProcess::turn() {
   take_merged();
   watch_for_stop();
   watch_for_nobody();
+  note_launcher();
   inflict_chaos();
   start_waiting_save();
   note_saved();
@@ -138,6 +138,7 @@ void SyncerProcess::listen() {
 void SyncerProcess::on_report(int peer, const link::Report& report) {
   IslandBook& book = islands_[static_cast<std::size_t>(peer)];
   book.report = report;
+  book.heard = now_seconds();
   if (report.phase == link::Phase::finished) book.finished = true;
   if (book.to_reconcile) reconcile(peer, report);
   mend(peer, report);
@@ -235,6 +236,8 @@ void SyncerProcess::watch_for_stop() {
   next_look_ = now + kLookSeconds;
   if (const auto whose = folder_.take_stop()) {
     tell(sync::StopRequested{*whose});
+  } else if (lifeline_is_slack()) {
+    tell(sync::StopRequested{kLauncherGone});
   } else if (stop_signal() != 0) {
     tell(sync::StopRequested{"signal " + std::to_string(stop_signal())});
   } else {
@@ -254,6 +257,14 @@ void SyncerProcess::watch_for_nobody() {
   if (now - *nobody_since_ < (may_come ? options.expel : 0)) return;
   log_error("no learner is left, and no spare to take a place");
   tell(sync::NobodyLeft{"no learner is left, and no spare to take a place"});
+}
+
+void SyncerProcess::note_launcher() {
+  if (launcher_gone_ || !is_on_lifeline()) return;
+  launcher_gone_ = true;
+  next_status_ = 0;
+  log_warning("mpirun is gone, a host is lost; the run goes on without it");
+  record_.add_event(nlohmann::json{{"t", elapsed_ns()}, {"launcher", "gone"}});
 }
 
 void SyncerProcess::tell(const sync::Event& event) {
@@ -277,235 +288,17 @@ void SyncerProcess::begin_contributions() {
                                setup_.config.sync);
 }
 
-// ---- Actions -----------------------------------------------------------------------------------
-
-std::optional<int> SyncerProcess::peer_of(int learner, int incarnation) const {
-  for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
-    const IslandBook& book = islands_[peer];
-    if (!book.lost && book.learner == learner && book.incarnation == incarnation) {
-      return static_cast<int>(peer);
-    }
-  }
-  return std::nullopt;
-}
-
-void SyncerProcess::give_order(int peer, link::DownHeader header) {
-  IslandBook& book = islands_[static_cast<std::size_t>(peer)];
-  header.round = ++book.order.number;
-  book.order.header = header;
-  book.order.lease.reset();
-  book.ready_told = false;
-  sender_.begin_life(peer, header.learner, header.incarnation);
-  link_.send(peer, header);
-}
-
-void SyncerProcess::send_lease(int peer) {
-  const auto& lease = islands_[static_cast<std::size_t>(peer)].order.lease;
-  if (!lease) return;
-  link_.send(peer, lease->header, link::Payload(std::make_shared<const link::Bytes>(lease->data)));
-}
-
-void SyncerProcess::send_pause(int peer) {
-  link::DownHeader header;
-  header.kind = link::DownKind::pause;
-  link_.send(peer, header);
-}
-
-void SyncerProcess::send_finish(int peer) {
-  link::DownHeader header;
-  header.kind = link::DownKind::finish;
-  header.orderly = orderly() ? 1 : 0;
-  link_.send(peer, header);
-}
-
-void SyncerProcess::end_life(int peer) {
-  IslandBook& book = islands_[static_cast<std::size_t>(peer)];
-  sender_.clear(peer);
-  if (book.learner < 0) return;
-  statistics_.end_life(book.report);
-  rejoining_[book.learner] = {book.incarnation + 1, now_seconds()};
-  book.learner = -1;
-  book.row_step = -1;
-  book.row_blocked = 0;
-  book.row_joules = 0;
-}
-
-void SyncerProcess::act(const sync::Assign& action) {
-  IslandBook& book = islands_.at(static_cast<std::size_t>(action.island));
-  book.learner = action.learner;
-  book.incarnation = action.incarnation;
-  book.leased_to = action.learner;
-  book.lease_told = 0;
-  if (auto lost = rejoining_.find(action.learner); lost != rejoining_.end()) {
-    lost->second.first = action.incarnation;
-  }
-  give_order(action.island, order_of(action));
-  if (paused_) act(sync::Pause{});
-}
-
-void SyncerProcess::act(const sync::Refresh& action) {
-  if (const auto peer = peer_of(action.learner, action.incarnation)) sender_.mark_all(*peer);
-}
-
-void SyncerProcess::act(const sync::Lease& action) {
-  const auto peer = peer_of(action.learner, action.incarnation);
-  if (!peer) return;
-  islands_[static_cast<std::size_t>(*peer)].order.lease =
-      lease_message(action, machine_.shards_for(action.learner));
-  send_lease(*peer);
-}
-
-void SyncerProcess::act(const sync::Ask& action) {
-  round_opened_.try_emplace(action.round, now_seconds());
-  const auto peer = peer_of(action.learner, action.incarnation);
-  if (!peer) return;
-  link_.send(*peer,
-             ask_header(action, machine_.versions()[static_cast<std::size_t>(action.fragment)]));
-}
-
-void SyncerProcess::act(const sync::Merge& action) {
-  merge_statistics_.add(action);
-  OpenMerge merge{action.fragment, {}, {}, now_seconds()};
-  if (const auto opened = round_opened_.find(action.round); opened != round_opened_.end()) {
-    merge.opened = opened->second;
-    round_opened_.erase(round_opened_.begin(), std::next(opened));
-  }
-  MergeWorker::Job job{action.round, action.fragment, {}};
-  for (const auto& contribution : action.contributions) {
-    const Key key{contribution.learner, contribution.incarnation, action.round};
-    if (state_.holds(action.fragment)) {
-      job.inputs.push_back(arrivals_.input(key, contribution.weight));
-      merge.inputs.push_back(key);
-    }
-    if (contribution.weight > 0) merge.contributors.push_back(contribution.learner);
-  }
-  merging_.emplace(action.round, std::move(merge));
-  if (state_.holds(action.fragment)) merger_.add(std::move(job));
-}
-
-void SyncerProcess::act(const sync::Publish& action) {
-  if (!state_.holds(action.fragment)) return;
-  if (standby_ != nullptr && !standby_->lost()) {
-    unpublished_.push_back({replicated_, action.fragment, now_seconds() + kPatienceSeconds});
-  } else {
-    publish(action.fragment);
-  }
-}
-
-void SyncerProcess::publish(int fragment) {
-  for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
-    if (!islands_[peer].lost && islands_[peer].learner >= 0) {
-      sender_.mark(static_cast<int>(peer), fragment);
-    }
-  }
-}
-
-void SyncerProcess::act(const sync::Discard& action) {
-  log_line(LogLevel::debug, "dropped fragment " + std::to_string(action.fragment) + " of learner " +
-                                std::to_string(action.learner) + ", round " +
-                                std::to_string(action.round) + ": " + action.reason);
-  merge_statistics_.add(action, now_seconds());
-  arrivals_.release({action.learner, action.incarnation, action.round});
-}
-
-void SyncerProcess::act(const sync::Expel& action) {
-  log_warning("learner " + std::to_string(action.learner) + " (life " +
-              std::to_string(action.incarnation) + ") is expelled: " + action.reason);
-  end_life(action.island);
-  give_order(action.island, order_of(action));
-}
-
-void SyncerProcess::act(const sync::Retire& action) {
-  log_info("learner " + std::to_string(action.learner) + " leaves on request");
-  end_life(action.island);
-  rejoining_.erase(action.learner);
-  give_order(action.island, order_of(action));
-}
-
-void SyncerProcess::act(const sync::Pause&) {
-  paused_ = true;
-  for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
-    if (islands_[peer].learner >= 0) send_pause(static_cast<int>(peer));
-  }
-}
-
-void SyncerProcess::act(const sync::SaveGlobal& action) {
-  auto file = std::make_shared<checkpoint::Global>(checkpoint_of(machine_, setup_, action.round));
-  if (others_ == nullptr) {
-    save(file, state_);
-  } else if (!cuts_.empty() && cuts_.back().round == action.round) {
-    cuts_.back().file = std::move(file);
-  }
-}
-
-void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
-                         const GlobalState& state) {
-  record_.add_event(snapshot_line(elapsed_ns(), file->round, state.digest()));
-  const auto write = [this, file, state, keep = setup_.config.checkpoint.keep] {
-    const double begun = now_seconds();
-    state.describe(*file);
-    record_.flush();  // the run goes on from this file: the tape must not end before it
-    checkpoint::save(folder_.checkpoints(), *file, state.arrays(), keep);
-    auto saved = saved_file(folder_.checkpoints() / checkpoint::global_name(file->round),
-                            now_seconds() - begun);
-    const std::lock_guard lock(saved_mutex_);
-    saved_.push_back(std::move(saved));
-  };
-  if (!machine_.finished()) validator_.start(file->round, file->tokens, state);
-  WaitingSave save{"the global checkpoint of round " + std::to_string(file->round), write};
-  if (machine_.finished()) {
-    // The last one; whatever waits goes before it.
-    writer_.finish();
-    start_waiting_save();
-    writer_.finish();
-  }
-  waiting_save_ = std::move(save);  // where the disk is slower than the rounds, the newest waits
-  start_waiting_save();
-}
-
-void SyncerProcess::note_validation() {
-  const auto result = validator_.take();
-  if (!result) return;
-  record_.add_metrics(validation_row(elapsed(), *result));
-  log_info("validation loss " + std::to_string(result->score.loss) + " after round " +
-           std::to_string(result->round));
-}
-
-void SyncerProcess::start_waiting_save() {
-  if (!waiting_save_ || writer_.busy()) return;
-  writer_.start(std::move(waiting_save_->what), std::move(waiting_save_->write));
-  waiting_save_.reset();
-}
-
-void SyncerProcess::note_saved() {
-  const std::lock_guard lock(saved_mutex_);
-  for (const SavedFile& file : saved_) {
-    log_info(words_on(file));
-    record_.add_metrics({{"t", elapsed()},
-                         {"checkpoint", file.path.filename().string()},
-                         {"bytes", file.bytes},
-                         {"seconds", file.seconds}});
-  }
-  saved_.clear();
-}
-
-void SyncerProcess::act(const sync::Refill& action) {
-  spawns_ = true;
-  refill_(action.islands);
-}
-
-void SyncerProcess::act(const sync::Finish& action) {
-  finish_ = action;
-  ended_ = now_seconds();
-  goodbye_deadline_ = ended_ + kGoodbyeSeconds;
-  for (std::size_t peer = 0; peer < islands_.size(); ++peer) send_finish(static_cast<int>(peer));
-}
-
 // ---- The end -----------------------------------------------------------------------------------
 
+// Without MPI's launcher nobody tells of an island's death.
+bool SyncerProcess::is_gone(const IslandBook& book) const {
+  return book.lost || (launcher_gone_ && now_seconds() - book.heard > setup_.config.sync.expel);
+}
+
 bool SyncerProcess::goodbyes_done() {
-  const bool all = std::all_of(islands_.begin(), islands_.end(),
-                               [](const IslandBook& book) { return book.lost || book.finished; });
+  const bool all = std::all_of(islands_.begin(), islands_.end(), [this](const IslandBook& book) {
+    return book.finished || is_gone(book);
+  });
   if (!cuts_.empty() && !failure_) return false;
   if (!all && now_seconds() > goodbye_deadline_) {
     log_warning("some islands did not say goodbye in time");

@@ -96,6 +96,7 @@ class SyncerProcess {
     double row_joules = 0;
     bool finished = false;
     link::Report report;
+    double heard = 0;  // when it was read
     // What had been sent when mend() last looked.
     struct Sent {
       std::int64_t orders = 0;
@@ -145,6 +146,7 @@ class SyncerProcess {
   void end_round(const sync::Merged& event);
   void watch_for_stop();
   void watch_for_nobody();
+  void note_launcher();
   void watch_for_scale();
   void inflict_chaos();                             // syncer_chaos.cc
   void inflict(const Fault& fault);                 // syncer_chaos.cc
@@ -184,6 +186,7 @@ class SyncerProcess {
   void start_waiting_save();
   void note_saved();
   void note_validation();
+  bool is_gone(const IslandBook& book) const;
   bool goodbyes_done();
   void dismiss_islands();
 
@@ -256,6 +259,7 @@ class SyncerProcess {
   std::vector<double> rejoin_seconds_;
   int lost_islands_ = 0;
   bool paused_ = false;
+  bool launcher_gone_ = false;
   std::int64_t tokens_at_start_ = 0;
   std::int64_t merged_at_start_ = 0;  // tokens
 

@@ -188,6 +188,7 @@ void SyncerProcess::write_status(const std::string& state, Processes processes) 
       {"token_budget", setup_.token_budget()},
       {"losses", machine_.losses()},
       {"rejoins", machine_.rejoins()}};
+  if (launcher_gone_) status["launcher"] = "gone";
   if (others_ != nullptr) status["other_syncers"] = others_->status();
   record_.write_status(status);
 }

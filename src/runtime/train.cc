@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "mpi/session.h"
 #include "runtime/job.h"
+#include "runtime/lifeline.h"
 #include "runtime/refusal.h"
 #include "runtime/run_record.h"
 #include "runtime/signals.h"
@@ -46,6 +47,7 @@ void play_rank(const config::RunConfig& config, const Play& play) {
   ::mallopt(M_MMAP_THRESHOLD, kReturnedBytes);
   ::mallopt(M_TRIM_THRESHOLD, kReturnedBytes);
   mpi::Session session;
+  hold_on_to_lifeline(config.out);
   catch_stop_signals();
   // What goes wrong on this rank alone: others must see its end at once, and only a kill is sure to
   // be seen.

@@ -40,6 +40,20 @@ TEST_F(JobTest, GivesTheExitCode) {
   EXPECT_EQ(Job({"/nonexistent/program"}, {}).wait(never_over()).code, 127);
 }
 
+TEST_F(JobTest, GoesOnAfterTheProgramAsLongAsItIsTold) {
+  int asked = 0;
+  const JobEnd end = Job(shell("exit 3"), {})
+                         .wait({[] { return false; }, [](int) {}, [&] { return ++asked < 3; }});
+  EXPECT_EQ(end.code, 3);
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_F(JobTest, DropsStandardErrorWhereItIsToldTo) {
+  ::testing::internal::CaptureStderr();
+  Job(shell("echo one >&2; printf two >&2"), {}, Errors::dropped).wait(never_over());
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 TEST_F(JobTest, SetsTheEnvironment) {
   EXPECT_EQ(Job(shell("exit $CODE"), {{"CODE", "7"}}).wait(never_over()).code, 7);
 }

@@ -107,6 +107,12 @@ TEST(StderrFilter, DropsTroubleWithProcessesThatAreGoneOnceTheRunHasEnded) {
   EXPECT_EQ(filter.pass(line + "a\n"), "a\n");
 }
 
+TEST(StderrFilter, TakesOutAnErrorOfUnpackingADeathsNews) {
+  EXPECT_EQ(filtered("a\n[h1:25841] OPAL ERROR: Data unpack had inadequate space in file "
+                     "/openmpi-5.0.11/ompi/errhandler/errhandler.c at line 444\nb\n"),
+            "a\nb\n");
+}
+
 TEST(StderrFilter, KeepsEverythingElse) {
   for (const std::string& text :
        {std::string("one\n\ntwo\n"), kOther, kRule, kRule + kRule, std::string("no end of line"),
