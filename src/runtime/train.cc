@@ -54,7 +54,8 @@ void play_rank(const config::RunConfig& config, const Play& play) {
   try {
     const int code = play(session, config);
     leave_refusal(session.rank(), code);
-    session.leave(code, mpi::Ending::orderly);
+    // mpirun may hang when several ranks end with an error: one says it for all.
+    session.leave(session.rank() == Layout::kSyncer ? code : 0, mpi::Ending::orderly);
   } catch (const Error& error) {
     log_error(error.what());
     if (error.code() == ExitCode::try_again && session.rank() == Layout::kSyncer) {

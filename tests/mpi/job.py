@@ -234,7 +234,7 @@ class Job:
         """The exit code of mpirun or launch."""
         code = self.process.wait()
         self.log_file.close()
-        if code in (124, 137) and self.summary() is None:
+        if code in (124, 137, -signal.SIGKILL) and self.summary() is None:
             self.test.fail(f"the job hung:\n{self.log_end()}")
         return code
 
