@@ -367,6 +367,7 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts,
   config::clear_environment();
   // A signal to this launcher must not stop the run of another one.
   runtime::RunFolder(config.out).require_unused();
+  runtime::RunFolder(config.out).require_no_emulation();
   if (const auto summary = summary_if_complete(config)) {
     log_info("already " + last_words(*summary, config) +
              "; to train on, give a higher --train.steps");

@@ -53,6 +53,9 @@ struct Row {
   double tokens;
 };
 
+// Its times are virtual (docs/emulation.md).
+bool is_emulated(const Json& status) { return status.contains("virtual_s"); }
+
 bool plays(const Json& entry) { return field(entry, "id", -1) >= 0; }
 
 bool is_active(const Json& entry) {
@@ -69,7 +72,10 @@ std::string state_line(const LiveRun& run, const LiveRun::Reading& reading, cons
         << ")";
   } else {
     out << state;
-    if (rows.seconds > 0) out << (reading.over() ? " after " : " for ") << duration(rows.seconds);
+    const bool emulated = is_emulated(reading.status);
+    const double seconds = emulated ? field(reading.status, "virtual_s", 0.0) : rows.seconds;
+    if (seconds > 0) out << (reading.over() ? " after " : " for ") << duration(seconds);
+    if (emulated) out << " of virtual time";
   }
   const auto round = field<std::int64_t>(reading.status, "round", 0);
   if (has_syncer || round > 0) out << ", round " << round;
@@ -88,7 +94,8 @@ std::string tokens_line(const LiveRun::Reading& reading, const NewestRows& rows)
     if (is_active(entry) && row != rows.learners.end()) speed += row->second.tokens_per_second;
   }
   if (!reading.over() && !reading.silent() && speed > 0) {
-    out << std::setprecision(0) << ", " << speed << " a second, "
+    out << std::setprecision(0) << ", " << speed
+        << (is_emulated(reading.status) ? " a virtual second, " : " a second, ")
         << duration(std::max(budget - tokens, 0.0) / speed) << " left";
   }
   return out.str();
@@ -131,7 +138,9 @@ std::string learner_line(const Json& learner, const NewestRows& rows) {
 std::string syncer_line(const Json& status, bool has_syncer) {
   const auto syncer = field<Json>(status, "syncer", Json::object());
   std::ostringstream out;
-  out << (has_syncer ? "syncer: " : "recorded by: ")
+  out << (is_emulated(status) ? "emulated by: "
+          : has_syncer        ? "syncer: "
+                              : "recorded by: ")
       << field<std::string>(syncer, "host", "unknown") << ", process "
       << field<std::int64_t>(syncer, "pid", 0);
   if (const auto term = field<std::int64_t>(syncer, "term", 0); term > 0) {

@@ -7,6 +7,8 @@
 #include "cli/live_run.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "report/settings.h"
+#include "runtime/run_folder.h"
 
 namespace archipelago::cli {
 namespace {
@@ -90,6 +92,16 @@ void wait_until_followed(const LiveRun& run, int wanted) {
   }
 }
 
+void require_scalable(const std::filesystem::path& folder) {
+  const std::string why = runtime::RunFolder(folder).holds_emulation() ? "it is emulated"
+                          : !report::has_syncer(report::read_settings(folder))
+                              ? "its method has no syncer"
+                              : "";
+  if (why.empty()) return;
+  throw Error(ExitCode::configuration,
+              "the learners of the run in " + folder.string() + " stay the same: " + why);
+}
+
 }  // namespace
 
 int run_scale(std::span<const std::string> arguments) {
@@ -101,11 +113,8 @@ int run_scale(std::span<const std::string> arguments) {
   if (learners < 1) throw Error(ExitCode::usage, "how many? add --learners N");
 
   const LiveRun run(positional->front());
+  require_scalable(run.folder());
   const auto before = run.status();
-  if (!before.contains("scale")) {
-    throw Error(ExitCode::configuration, "the learners of the run in " + run.folder().string() +
-                                             " stay the same: its method has no syncer");
-  }
   const auto answer = request(run, learners, requests(before));
   const auto& refused = answer["scale"]["refused"];
   if (refused.is_string()) throw Error(ExitCode::configuration, refused.get<std::string>());

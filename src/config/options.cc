@@ -298,6 +298,8 @@ std::vector<std::string> problems_of(const RunConfig& c) {
           "method (" + c.method + ") can't be used with wire.up or wire.down: it sends f32");
   require(problems, has_syncer(c) || c.chaos.empty(),
           "method (" + c.method + ") can't be used with chaos: only decoupled outlives a fault");
+  require(problems, has_syncer(c) || c.record == "decisions",
+          "method (" + c.method + ") can't be used with record fragments: nothing is merged");
   require(problems, has_syncer(c) || !c.checkpoint.validate,
           "method (" + c.method +
               ") can't be used with checkpoint.validate: it writes its only "

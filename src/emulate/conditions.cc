@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "config/options.h"
 #include "core/error.h"
 #include "runtime/chaos.h"
 #include "simulate/distributions.h"
@@ -13,6 +14,8 @@ namespace {
 
 constexpr double kYear = 365.0 * 86'400;
 constexpr double kLeastShare = 0.1;  // of its mean that a step takes
+constexpr double kShortestStep = 1e-6;
+constexpr double kLongestRun = 10 * kYear;
 
 bool can_play(const runtime::PlannedFault& fault) {
   using Kind = runtime::FaultKind;
@@ -24,6 +27,13 @@ bool can_play(const runtime::PlannedFault& fault) {
 
 double in_turn(const std::vector<double>& list, int number) {
   return list[static_cast<std::size_t>(number) % list.size()];
+}
+
+double seconds_without_faults(const config::RunConfig& config, const Conditions& c) {
+  const double tokens = static_cast<double>(config.train.steps) *
+                        static_cast<double>(config.train.batch * config.model.context) *
+                        config.sync.learners;
+  return tokens / failure_free_rate(config, c);
 }
 
 }  // namespace
@@ -58,7 +68,11 @@ void check(const config::RunConfig& config, const Conditions& c) {
           "there is one syncer: leave sync.syncers and sync.standby out");
   require(config.device != "cuda", "device must be cpu");
   require(!config.resume && !config.profile, "leave resume and profile out");
-  require(std::ranges::min(c.step_seconds) > 0, "train.step_seconds must be above 0");
+  require(std::ranges::min(c.step_seconds) >= kShortestStep,
+          "train.step_seconds must be at least 1e-6");
+  require(seconds_without_faults(config, c) <= kLongestRun,
+          "a run without faults would take more than ten years of virtual time: less train.steps "
+          "or train.step_seconds");
   require(!decoupled || c.join_seconds + 2 * std::ranges::max(c.latency) < config.sync.expel,
           "restart.join and twice link.latency must be below sync.expel, or every joining learner "
           "is expelled");
@@ -71,6 +85,15 @@ void check(const config::RunConfig& config, const Conditions& c) {
 
 Site site_of(const Conditions& c, int number) {
   return {in_turn(c.step_seconds, number), in_turn(c.gbps, number), in_turn(c.latency, number)};
+}
+
+double failure_free_rate(const config::RunConfig& config, const Conditions& c) {
+  double rate = 0;
+  for (int learner = 0; learner < config.sync.learners; ++learner) {
+    const auto batch = config::for_learner(config, learner).train.batch;
+    rate += static_cast<double>(batch * config.model.context) / site_of(c, learner).step_seconds;
+  }
+  return rate;
 }
 
 Random random_of_island(std::uint64_t seed, int number) {

@@ -37,6 +37,9 @@ struct Site {
 };
 Site site_of(const Conditions& conditions, int number);
 
+// Tokens a second of all learners without faults.
+double failure_free_rate(const config::RunConfig& config, const Conditions& conditions);
+
 // What is random in the steps' times there, for island number `number`; and how long one takes.
 Random random_of_island(std::uint64_t seed, int number);
 double step_seconds_of(const Conditions& conditions, int site, Random& random);

@@ -4,14 +4,18 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "config/options.h"
 #include "core/checksum.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "core/log.h"
 #include "emulate/data_parallel.h"
 #include "emulate/run.h"
 #include "runtime/run_folder.h"
+#include "runtime/run_record.h"
+#include "runtime/signals.h"
 #include "runtime/validation.h"
 
 namespace archipelago::emulate {
@@ -34,17 +38,28 @@ runtime::Setup make_setup(const config::RunConfig& config, const data::Dataset& 
 
 struct Verdict {
   const char* outcome;  // of summary.json
+  const char* state;    // of status.json
+  std::string reason;
   ExitCode code;
-  std::string reason = {};  // "": the outcome's own
 };
 
+// As of a real run, but that there is no checkpoint before the last one.
 Verdict verdict_on(const Outcome& o, const evaluate::Score& validation) {
-  if (o.diverged) return {"diverged", ExitCode::diverged};
-  if (!std::isfinite(validation.loss)) {
-    return {"diverged", ExitCode::diverged, "the model's validation loss is not finite"};
+  if (o.end == sync::Outcome::diverged) {
+    return {"diverged", "failed", o.reason, ExitCode::diverged};
   }
-  if (!o.complete) return {"stopped", ExitCode::try_again};
-  return {"complete", ExitCode::done};
+  if (o.unsaved) return {"failed", "failed", runtime::kUnsaved, ExitCode::configuration};
+  if (!std::isfinite(validation.loss)) {
+    return {"diverged", "failed", "the model's validation loss is not finite", ExitCode::diverged};
+  }
+  switch (o.end) {
+    case sync::Outcome::stopped:
+      return {"stopped", "stopped", o.reason, ExitCode::try_again};
+    case sync::Outcome::no_learners:
+      return {"no_learners", "stopped", o.reason, ExitCode::try_again};
+    default:
+      return {"complete", "done", o.reason, ExitCode::done};
+  }
 }
 
 // Of all that was trained.
@@ -53,8 +68,8 @@ double share(const Outcome& o, std::int64_t tokens) {
                               : 0;
 }
 
-nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation) {
-  const Verdict verdict = verdict_on(o, validation);
+nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation,
+                          const Verdict& verdict) {
   nlohmann::json summary = {
       {"tokens", o.tokens},
       {"trained_tokens", o.trained_tokens},
@@ -63,6 +78,7 @@ nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation) {
       {"goodput", o.goodput},
       {"losses", o.losses},
       {"rejoins", o.rejoins},
+      {"rejoin_s", o.rejoin_s},
       {"rounds", o.rounds},
       {"merges", o.merges},
       {"merged_share", share(o, o.merged_tokens)},
@@ -74,13 +90,14 @@ nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation) {
       {"bytes_down", o.bytes_down},
       {"parameters_digest", to_hex(checksum(std::as_bytes(std::span(o.parameters))))},
       {"outcome", verdict.outcome},
-      {"reason", verdict.reason.empty() ? o.reason : verdict.reason},
+      {"reason", verdict.reason},
       {"exit_code", static_cast<int>(verdict.code)}};
   if (validation.accuracy) summary["final_val_accuracy"] = *validation.accuracy;
   return summary;
 }
 
-void print(const Outcome& o, const evaluate::Score& validation) {
+void print(const Outcome& o, const evaluate::Score& validation, const Verdict& verdict) {
+  std::printf("outcome            %s: %s\n", verdict.outcome, verdict.reason.c_str());
   std::printf("validation loss    %.4f\n", validation.loss);
   if (validation.accuracy) std::printf("accuracy           %.2f %%\n", 100 * *validation.accuracy);
   std::printf("tokens trained     %lld, of which %.2f %% count and %.2f %% were merged\n",
@@ -92,6 +109,23 @@ void print(const Outcome& o, const evaluate::Score& validation) {
   std::printf("virtual time       %.1f s, goodput %.2f %%\n", o.seconds, 100 * o.goodput);
 }
 
+int play(const runtime::Setup& setup, const data::Dataset& dataset, const Conditions& conditions,
+         const runtime::RunFolder& folder) {
+  runtime::RunRecord record(folder);
+  Outcome outcome = config::has_syncer(setup.config)
+                        ? Run(setup, dataset, conditions, folder, record).play()
+                        : train_data_parallel(setup, dataset, conditions, folder, record);
+  const auto validation =
+      runtime::validation_score(setup, dataset, outcome.parameters, setup.config.train.threads);
+  const Verdict verdict = verdict_on(outcome, validation);
+  if (outcome.unsaved) log_error(runtime::kUnsaved);
+  outcome.status["state"] = verdict.state;
+  record.write_status(outcome.status);
+  record.write_summary(summary_of(outcome, validation, verdict));
+  print(outcome, validation, verdict);
+  return static_cast<int>(verdict.code);
+}
+
 }  // namespace
 
 int emulate(const config::RunConfig& config, const Conditions& conditions) {
@@ -99,21 +133,18 @@ int emulate(const config::RunConfig& config, const Conditions& conditions) {
   const auto dataset = data::open_dataset(config.data.path);
   const runtime::Setup setup = make_setup(config, *dataset);
   runtime::RunFolder folder(config.out);
-  folder.open_for_writing(false);
+  folder.open_for_one_start();
   write_file(folder.config(), config::write_ini(setup.config), Durability::unflushed);
   Conditions copy = conditions;
-  write_file(folder.path() / "conditions.ini", config::write_ini(options_of(copy)),
-             Durability::unflushed);
+  write_file(folder.conditions(), config::write_ini(options_of(copy)), Durability::unflushed);
 
-  const Outcome outcome = config::has_syncer(config)
-                              ? Run(setup, *dataset, conditions, folder).play()
-                              : train_data_parallel(setup, *dataset, conditions, folder);
-  const auto validation =
-      runtime::validation_score(setup, *dataset, outcome.parameters, config.train.threads);
-  const auto summary = summary_of(outcome, validation);
-  write_file(folder.summary(), summary.dump(2) + '\n', Durability::unflushed);
-  print(outcome, validation);
-  return summary.at("exit_code");
+  runtime::catch_stop_signals(runtime::SecondSignal::kills);
+  try {
+    return play(setup, *dataset, conditions, folder);
+  } catch (const std::exception&) {
+    folder.mark_as_failed();
+    throw;
+  }
 }
 
 }  // namespace archipelago::emulate

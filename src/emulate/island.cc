@@ -69,7 +69,7 @@ void Island::kill() {
 }
 
 void Island::stop(double seconds) {
-  stopped_until_ = around_.timeline.now() + to_nanoseconds(seconds);
+  stopped_until_ = around_.timeline.in(seconds);
   if (busy_) {
     stopped_seconds_ += seconds;
   } else {
@@ -79,7 +79,7 @@ void Island::stop(double seconds) {
 
 void Island::slow(double factor, double seconds) {
   slow_factor_ = factor;
-  slow_until_ = around_.timeline.now() + to_nanoseconds(seconds);
+  slow_until_ = around_.timeline.in(seconds);
 }
 
 // ---- Turns -------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ void Island::turn() {
   if (dead_) return;
   if (stopped_seconds_ > 0) {
     const double seconds = std::exchange(stopped_seconds_, 0);
-    return call_turn(around_.timeline.now() + to_nanoseconds(seconds));
+    return call_turn(around_.timeline.in(seconds));
   }
   busy_ = false;
   if (step_started_) finish_step();
@@ -127,7 +127,7 @@ void Island::follow_order() {
   joining_ = order;
   const bool again = order.incarnation > 0;
   const double seconds = again ? around_.conditions.join_seconds : 0;
-  call_turn(around_.timeline.now() + to_nanoseconds(seconds));
+  call_turn(around_.timeline.in(seconds));
 }
 
 void Island::begin() {
@@ -200,7 +200,7 @@ void Island::start_step() {
   double seconds = step_seconds_of(around_.conditions, site_, random_);
   if (around_.timeline.now() < slow_until_) seconds *= slow_factor_;
   step_started_ = around_.timeline.seconds();
-  call_turn(around_.timeline.now() + to_nanoseconds(seconds));
+  call_turn(around_.timeline.in(seconds));
 }
 
 void Island::finish_step() {

@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "sync/messages.h"
 
 namespace archipelago::emulate {
 
@@ -25,9 +28,11 @@ struct Outcome {
   std::int64_t bytes_up = 0;
   std::int64_t bytes_down = 0;
   std::vector<float> parameters;  // of the result, flat
-  bool complete = false;
-  bool diverged = false;  // every learner's loss
+  sync::Outcome end = sync::Outcome::complete;
   std::string reason;
+  bool unsaved = false;          // the last global checkpoint found no room
+  std::vector<double> rejoin_s;  // seconds from each loss until the learner counted again
+  nlohmann::json status;         // the last one, but for its state
 };
 
 }  // namespace archipelago::emulate

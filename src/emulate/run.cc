@@ -7,7 +7,6 @@
 #include <utility>
 #include <variant>
 
-#include "config/options.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "runtime/machine_settings.h"
@@ -21,12 +20,13 @@ namespace {
 constexpr std::int64_t kWholeFragment = 1LL << 62;  // elements read at a time
 constexpr double kLooksAStep = 8;                   // for faults that are due
 constexpr double kPatience = 100;                   // times the time without faults
+constexpr double kLongestSeconds = 100 * 365.0 * 86'400;
 constexpr std::int64_t kProgressPercent = 10;
 
 }  // namespace
 
 Run::Run(const runtime::Setup& setup, const data::Dataset& dataset, const Conditions& conditions,
-         const runtime::RunFolder& folder)
+         const runtime::RunFolder& folder, runtime::RunRecord& record)
     : setup_(setup),
       conditions_(conditions),
       folder_(folder),
@@ -41,7 +41,8 @@ Run::Run(const runtime::Setup& setup, const data::Dataset& dataset, const Condit
       surroundings_{
           setup,     dataset, conditions, kernels::make_cpu_kernels(setup.config.train.threads),
           timeline_, link_,   moments_},
-      record_(folder),
+      record_(record),
+      outside_(folder, record),
       state_(setup),
       sender_(link_, state_, setup.fragment_count()),
       arrivals_(setup, link_, state_),
@@ -68,6 +69,10 @@ void Run::add_island(int site) {
 }
 
 Outcome Run::play() {
+  const auto now = [this] { return status(first_step_ ? "training" : "starting", Islands::there); };
+  const double least =
+      static_cast<double>(setup_.token_budget()) / failure_free_rate(setup_.config, conditions_);
+  const double longest = std::min(kPatience * least, kLongestSeconds);
   while (!machine_.finished()) {
     const auto wakeup = machine_.next_wakeup();
     if (wakeup && (timeline_.empty() || *wakeup < timeline_.next_time())) {
@@ -78,26 +83,18 @@ Outcome Run::play() {
     } else {
       timeline_.run_next();
     }
-    stop_endless();
+    if (timeline_.seconds() >= longest) {
+      stop_early("it has taken 100 times as long as without faults");
+    }
+    if (const auto who = outside_.turn(now)) stop_early(*who);
   }
   return outcome();
 }
 
-void Run::stop_endless() {
-  const double least = static_cast<double>(setup_.token_budget()) / failure_free_rate();
-  if (stop_asked_ || timeline_.seconds() < kPatience * least) return;
-  stop_asked_ = true;
-  tell(sync::StopRequested{"it has taken 100 times as long as without faults"});
-}
-
-double Run::failure_free_rate() const {
-  double rate = 0;
-  for (int learner = 0; learner < setup_.config.sync.learners; ++learner) {
-    const auto batch = config::for_learner(setup_.config, learner).train.batch;
-    rate += static_cast<double>(batch * setup_.config.model.context) /
-            site_of(conditions_, learner).step_seconds;
-  }
-  return rate;
+void Run::stop_early(const std::string& reason) {
+  if (machine_.finished() || std::exchange(stop_asked_, true)) return;
+  log_info("ends early: " + reason);
+  tell(sync::StopRequested{reason});
 }
 
 // ---- What comes in -----------------------------------------------------------------------------
@@ -130,6 +127,13 @@ void Run::on_report(int peer, const link::Report& report) {
   tell(sync::Report{report.learner, report.incarnation, report.step, report.tokens,
                     report.step_seconds, report.loss, report.held});
   state_.drop_unheld(machine_.learners());
+  note_rejoins();
+}
+
+void Run::note_rejoins() {
+  for (const auto& rejoin : rejoins_.take(machine_.learners(), timeline_.seconds())) {
+    record_.add_event(runtime::rejoin_line(timeline_.now(), rejoin));
+  }
 }
 
 void Run::note_lease(Book& book, const link::Report& report) {
@@ -159,6 +163,16 @@ void Run::lose(int peer) {
   at(peer).lost = true;
   end_life(peer);
   tell(sync::IslandLost{peer, "its leader died"});
+  if (std::ranges::all_of(books_, &Book::lost)) watch_for_nobody();
+}
+
+// As a real run waits for spares that are spawned.
+void Run::watch_for_nobody() {
+  timeline_.at(timeline_.in(setup_.config.sync.expel), [this, islands = books_.size()] {
+    if (books_.size() > islands || machine_.finished()) return;
+    log_error(runtime::kNobodyLeft);
+    tell(sync::NobodyLeft{runtime::kNobodyLeft});
+  });
 }
 
 void Run::tell(const sync::Event& event) {
@@ -181,7 +195,7 @@ void Run::look_for_faults() {
     for (const auto& fault : chaos_.due(seconds, machine_.learners())) inflict(fault);
   }
   const double pause = std::ranges::min(conditions_.step_seconds) / kLooksAStep;
-  timeline_.at(timeline_.now() + to_nanoseconds(pause), [this] { look_for_faults(); });
+  timeline_.at(timeline_.in(pause), [this] { look_for_faults(); });
 }
 
 void Run::inflict(const runtime::Fault& fault) {
@@ -198,12 +212,30 @@ void Run::inflict(const runtime::Fault& fault) {
     island.kill();
     double seconds = conditions_.return_seconds;
     if (seconds > 0) seconds = simulate::Duration(seconds, 1, 1).sample(random_);
-    timeline_.at(timeline_.now() + to_nanoseconds(seconds),
-                 [this, site = island.site()] { add_island(site); });
+    timeline_.at(timeline_.in(seconds), [this, site = island.site()] { add_island(site); });
   }
 }
 
-// ---- The end -----------------------------------------------------------------------------------
+// ---- What is told ------------------------------------------------------------------------------
+
+nlohmann::json Run::status(const std::string& state, Islands islands) const {
+  nlohmann::json learners = nlohmann::json::array();
+  for (std::size_t id = 0; id < machine_.learners().size(); ++id) {
+    const auto& view = machine_.learners()[id];
+    learners.push_back(runtime::learner_entry(static_cast<int>(id), view));
+    const bool plays = view.island >= 0 && view.state != sync::LearnerState::lost;
+    if (plays && islands == Islands::gone) learners.back()["state"] = "ended";
+  }
+  for (const Book& book : books_) {
+    if (!book.lost && book.learner < 0) learners.push_back(runtime::spare_entry());
+  }
+  nlohmann::json status = emulated_status(state, timeline_.seconds(), machine_.total_tokens(),
+                                          setup_.token_budget(), std::move(learners));
+  status["round"] = machine_.rounds();
+  status["losses"] = machine_.losses();
+  status["rejoins"] = machine_.rejoins();
+  return status;
+}
 
 Outcome Run::outcome() {
   std::vector<link::Report> living;
@@ -215,7 +247,7 @@ Outcome Run::outcome() {
   result.tokens = machine_.total_tokens();
   result.trained_tokens = surroundings_.trained_tokens;
   result.merged_tokens = machine_.merged_tokens();
-  const double possible = failure_free_rate() * result.seconds;
+  const double possible = failure_free_rate(setup_.config, conditions_) * result.seconds;
   result.goodput = possible > 0 ? static_cast<double>(result.tokens) / possible : 0;
   result.rounds = machine_.rounds();
   result.merges = merge_statistics_.merges();
@@ -226,9 +258,11 @@ Outcome Run::outcome() {
   result.train_loss = runtime::mean_loss(living);
   result.bytes_up = link_.bytes_up();
   result.bytes_down = link_.bytes_down();
-  result.complete = finish_->outcome == sync::Outcome::complete;
-  result.diverged = finish_->outcome == sync::Outcome::diverged;
+  result.end = finish_->outcome;
   result.reason = finish_->reason;
+  result.unsaved = unsaved_;
+  result.rejoin_s = rejoins_.seconds();
+  result.status = status("", Islands::gone);
   result.parameters = state_.flat_parameters();
   return result;
 }

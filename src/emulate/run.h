@@ -3,17 +3,21 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "emulate/island.h"
 #include "emulate/outcome.h"
+#include "emulate/outside.h"
 #include "runtime/arrivals.h"
 #include "runtime/chaos.h"
 #include "runtime/fragment_sender.h"
 #include "runtime/global_state.h"
 #include "runtime/merge_statistics.h"
 #include "runtime/mirror.h"
+#include "runtime/rejoins.h"
 #include "runtime/run_folder.h"
 #include "runtime/run_record.h"
 #include "sync/machine.h"
@@ -25,10 +29,11 @@ namespace archipelago::emulate {
 // come and go. Does what runtime::SyncerProcess does, when virtual time says so.
 class Run {
  public:
+  // References must outlive it.
   Run(const runtime::Setup& setup, const data::Dataset& dataset, const Conditions& conditions,
-      const runtime::RunFolder& folder);
+      const runtime::RunFolder& folder, runtime::RunRecord& record);
 
-  // To the end, and writes the last global checkpoint.
+  // To the end, which somebody outside may ask for, and writes the last global checkpoint.
   Outcome play();
 
  private:
@@ -57,7 +62,8 @@ class Run {
   void tell(const sync::Event& event);
   void look_for_faults();
   void inflict(const runtime::Fault& fault);
-  void stop_endless();
+  void stop_early(const std::string& reason);
+  void watch_for_nobody();
 
   void act(const sync::Assign& action);
   void act(const sync::Refresh& action);
@@ -79,7 +85,10 @@ class Run {
   void give_order(int peer, link::DownHeader header);
   void send_pause(int peer);
   void end_life(int peer);
-  double failure_free_rate() const;
+  void note_rejoins();
+  void save(std::int64_t round);
+  enum class Islands { there, gone };
+  nlohmann::json status(const std::string& state, Islands islands) const;
   Outcome outcome();
 
   const runtime::Setup& setup_;
@@ -89,12 +98,14 @@ class Run {
   VirtualLink link_;
   Moments moments_;
   Surroundings surroundings_;
-  runtime::RunRecord record_;
+  runtime::RunRecord& record_;
+  Outside outside_;
   sync::TapeChain chain_;
   runtime::GlobalState state_;
   runtime::FragmentSender sender_;
   runtime::Arrivals arrivals_;
   runtime::MergeStatistics merge_statistics_;
+  runtime::Rejoins rejoins_;
   sync::Machine machine_;
   runtime::Chaos chaos_;
   Random random_;  // when killed islands return
@@ -104,6 +115,7 @@ class Run {
   bool paused_ = false;
   std::optional<Nanoseconds> first_step_;
   bool stop_asked_ = false;
+  bool unsaved_ = false;
   std::int64_t told_share_ = 0;  // of the tokens, percent
   std::optional<sync::Finish> finish_;
 };

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
 #include "core/checksum.h"
+#include "core/log.h"
 #include "emulate/run.h"
 #include "runtime/lease_message.h"
 #include "runtime/machine_settings.h"
@@ -39,6 +41,8 @@ void Run::send_pause(int peer) {
 void Run::end_life(int peer) {
   Book& book = at(peer);
   sender_.clear(peer);
+  if (book.learner < 0) return;
+  rejoins_.lose(book.learner, book.incarnation, timeline_.seconds());
   book.learner = -1;
   book.row_step = -1;
 }
@@ -49,6 +53,7 @@ void Run::act(const sync::Assign& action) {
   book.incarnation = action.incarnation;
   book.leased_to = action.learner;
   book.lease_told = 0;
+  rejoins_.begin(action.learner, action.incarnation);
   give_order(action.island, runtime::order_of(action));
   if (paused_) send_pause(action.island);
 }
@@ -74,8 +79,7 @@ void Run::act(const sync::Ask& action) {
 
 // One merge after the other.
 void Run::act(const sync::Merge& action) {
-  merger_free_ =
-      std::max(timeline_.now(), merger_free_) + to_nanoseconds(conditions_.merge_seconds);
+  merger_free_ = after(std::max(timeline_.now(), merger_free_), conditions_.merge_seconds);
   timeline_.at(merger_free_, [this, action] { finish_merge(action, conditions_.merge_seconds); });
 }
 
@@ -122,6 +126,7 @@ void Run::act(const sync::Expel& action) {
 
 void Run::act(const sync::Retire& action) {
   end_life(action.island);
+  rejoins_.forget(action.learner);
   give_order(action.island, runtime::order_of(action));
 }
 
@@ -139,9 +144,16 @@ void Run::act(const sync::SaveGlobal& action) {
     if (setup_.config.checkpoint.validate) validate(action.round);
     return;
   }
-  checkpoint::Global file = runtime::checkpoint_of(machine_, setup_, action.round);
+  save(action.round);
+}
+
+void Run::save(std::int64_t round) try {
+  checkpoint::Global file = runtime::checkpoint_of(machine_, setup_, round);
   state_.describe(file);
   checkpoint::save(folder_.checkpoints(), file, state_.arrays(), setup_.config.checkpoint.keep);
+} catch (const std::system_error& error) {
+  log_error(error.what());
+  unsaved_ = true;
 }
 
 void Run::act(const sync::Finish& action) { finish_ = action; }

@@ -11,15 +11,23 @@ namespace archipelago::emulate {
 
 using sync::Nanoseconds;
 
-constexpr Nanoseconds to_nanoseconds(double seconds) {
-  return static_cast<Nanoseconds>(seconds * 1e9);
+// Virtual time ends here (146 years): what is later never happens.
+inline constexpr Nanoseconds kEndOfTime = Nanoseconds{1} << 62;
+
+// `seconds`, at least 0 and of any size, after `time`, which is not after the end.
+constexpr Nanoseconds after(Nanoseconds time, double seconds) {
+  const double left = static_cast<double>(kEndOfTime - time);
+  return seconds * 1e9 < left ? time + static_cast<Nanoseconds>(seconds * 1e9) : kEndOfTime;
 }
+
+constexpr Nanoseconds to_nanoseconds(double seconds) { return after(0, seconds); }
 
 // Virtual time, and what is to happen in it.
 class Timeline {
  public:
   Nanoseconds now() const { return now_; }
   double seconds() const { return static_cast<double>(now_) * 1e-9; }
+  Nanoseconds in(double seconds) const { return after(now_, seconds); }
 
   void at(Nanoseconds time, std::function<void()> what) {
     queue_.push(std::max(time, now_), std::move(what));

@@ -24,11 +24,11 @@ void VirtualLink::add_peer(const Site& site) {
 Nanoseconds VirtualLink::leaves(const Peer& peer, Nanoseconds free, std::size_t bytes) const {
   const double gbps = peer.site.gbps;
   const double seconds = gbps > 0 ? static_cast<double>(bytes) * 8e-9 / gbps : 0;
-  return std::max(timeline_.now(), free) + to_nanoseconds(seconds);
+  return after(std::max(timeline_.now(), free), seconds);
 }
 
 void VirtualLink::put_report(int peer, const link::Report& report) {
-  timeline_.at(timeline_.now() + to_nanoseconds(at(peer).site.latency), [this, peer, report] {
+  timeline_.at(timeline_.in(at(peer).site.latency), [this, peer, report] {
     at(peer).report = report;
     listeners_.syncer(peer);
   });
@@ -54,7 +54,7 @@ void VirtualLink::send_staged(int number) {
     peer.up_free = left;
     bytes_up_ += std::ssize(slot->fragment.data);
     const int place = static_cast<int>(slot - peer.slots.begin());
-    timeline_.at(left + to_nanoseconds(peer.site.latency), [this, number, place, left] {
+    timeline_.at(after(left, peer.site.latency), [this, number, place, left] {
       Peer& from = at(number);
       if (from.died && left > *from.died) return;
       from.arrived.push_back(place);
@@ -66,8 +66,7 @@ void VirtualLink::send_staged(int number) {
 void VirtualLink::kill(int number) {
   Peer& peer = at(number);
   peer.died = timeline_.now();
-  timeline_.at(timeline_.now() + to_nanoseconds(peer.site.latency),
-               [this, number] { listeners_.lost(number); });
+  timeline_.at(timeline_.in(peer.site.latency), [this, number] { listeners_.lost(number); });
 }
 
 std::optional<link::Report> VirtualLink::read_report(int peer) {
@@ -84,7 +83,7 @@ std::optional<link::ArrivedFragment> VirtualLink::read_fragment(int number) {
 }
 
 void VirtualLink::acknowledge(int number, int slot) {
-  timeline_.at(timeline_.now() + to_nanoseconds(at(number).site.latency), [this, number, slot] {
+  timeline_.at(timeline_.in(at(number).site.latency), [this, number, slot] {
     Peer& peer = at(number);
     const bool was_full = !can_stage(number);
     peer.slots[static_cast<std::size_t>(slot)].free = true;
@@ -109,7 +108,7 @@ void VirtualLink::send(int number, link::DownHeader header, const link::Payload&
       listeners_.left();
     });
   }
-  timeline_.at(left + to_nanoseconds(peer.site.latency), [this, number, header, data] {
+  timeline_.at(after(left, peer.site.latency), [this, number, header, data] {
     if (at(number).died) return;
     const auto arrived = data.bytes();
     listeners_.island(number, {header, link::Bytes(arrived.begin(), arrived.end())});

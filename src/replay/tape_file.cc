@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "sync/missing_tape.h"
 
 namespace archipelago::replay {
 namespace {
@@ -33,7 +34,7 @@ TapeFile::TapeFile(std::filesystem::path path) : path_(std::move(path)) {
   find_takeovers();
   file_.open(path_);
   if (!file_) {
-    throw Error(ExitCode::bad_data, "cannot read the event tape " + path_.string());
+    throw Error(ExitCode::bad_data, sync::words_on_missing_tape(path_.string()));
   }
 }
 

@@ -144,7 +144,12 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
     return code;
   }
   if (auto code = together([&] {
-        if (rank == Layout::kSyncer) job.folder.open_for_writing(config.resume);
+        if (rank != Layout::kSyncer) return;
+        if (config::has_syncer(config)) {
+          job.folder.open_for_writing(config.resume);
+        } else {
+          job.folder.open_for_one_start();
+        }
       })) {
     return code;
   }

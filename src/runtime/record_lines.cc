@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "core/checksum.h"
+#include "runtime/machine_settings.h"
 
 namespace archipelago::runtime {
 
@@ -42,6 +43,34 @@ nlohmann::json fault_line(sync::Nanoseconds t, const Fault& fault, const sync::L
             {"step", view.step},
             {"seconds", fault.seconds},
             {"factor", fault.factor}}}};
+}
+
+nlohmann::json rejoin_line(sync::Nanoseconds t, const Rejoins::Rejoin& rejoin) {
+  return {{"t", t},
+          {"rejoined",
+           {{"learner", rejoin.learner},
+            {"incarnation", rejoin.incarnation},
+            {"seconds", rejoin.seconds}}}};
+}
+
+nlohmann::json learner_entry(int id, const sync::LearnerView& view) {
+  return {{"id", id},
+          {"incarnation", view.incarnation},
+          {"step", view.step},
+          {"tokens", view.tokens},
+          {"state", learner_state_name(view.state)},
+          {"host", nullptr},
+          {"pids", nlohmann::json::array()}};
+}
+
+nlohmann::json spare_entry() {
+  return {{"id", nullptr},
+          {"incarnation", nullptr},
+          {"step", 0},
+          {"tokens", 0},
+          {"state", "spare"},
+          {"host", nullptr},
+          {"pids", nlohmann::json::array()}};
 }
 
 nlohmann::json snapshot_line(sync::Nanoseconds t, std::int64_t round, std::uint64_t theta) {

@@ -8,6 +8,7 @@
 #include "link/message.h"
 #include "runtime/arrivals.h"
 #include "runtime/chaos.h"
+#include "runtime/rejoins.h"
 #include "runtime/run_record.h"
 #include "runtime/validator.h"
 #include "sync/machine.h"
@@ -26,6 +27,9 @@ nlohmann::json validation_row(double t, const Validator::Result& result);
 // A planned fault that strikes the learner `view` shows.
 nlohmann::json fault_line(sync::Nanoseconds t, const Fault& fault, const sync::LearnerView& view);
 
+// That a learner counts again.
+nlohmann::json rejoin_line(sync::Nanoseconds t, const Rejoins::Rejoin& rejoin);
+
 // That a global checkpoint is taken after so many rounds, and the digest of its Theta.
 nlohmann::json snapshot_line(sync::Nanoseconds t, std::int64_t round, std::uint64_t theta);
 
@@ -33,6 +37,10 @@ nlohmann::json snapshot_line(sync::Nanoseconds t, std::int64_t round, std::uint6
 // by the life.
 void begin_contributions(RunRecord& record, sync::Nanoseconds t, int life,
                          const config::Sync& settings);
+
+// Of status.json's list of learners, without host and processes.
+nlohmann::json learner_entry(int id, const sync::LearnerView& view);
+nlohmann::json spare_entry();
 
 // What these actions merge; to be told before the entry that they belong to.
 void keep_contributions(RunRecord& record, const std::vector<sync::Action>& actions,

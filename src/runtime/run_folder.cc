@@ -19,12 +19,23 @@ namespace archipelago::runtime {
 RunFolder::RunFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
 void RunFolder::open_for_writing(bool resume) {
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
-  if (error) refuse("cannot make the folder: " + error.message());
+  require_no_emulation();
   if (!resume && holds_run()) {
     refuse("already holds a run; go on with it by --resume, or name another folder");
   }
+  take();
+}
+
+void RunFolder::open_for_one_start() {
+  require_no_emulation();
+  if (holds_run()) refuse("already holds a run; name another folder");
+  take();
+}
+
+void RunFolder::take() {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (error) refuse("cannot make the folder: " + error.message());
   lock_ = FileDescriptor(::open(lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!lock_.valid()) refuse(std::string("cannot write there: ") + std::strerror(errno));
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) refuse_used();
@@ -38,6 +49,16 @@ void RunFolder::require_unused() const {
   if (file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0) refuse_used();
 }
 
+bool RunFolder::holds_emulation() const {
+  std::error_code error;
+  return std::filesystem::exists(conditions(), error);
+}
+
+void RunFolder::require_no_emulation() const {
+  if (holds_emulation())
+    refuse("holds an emulated run, which nothing can go on with; name another folder");
+}
+
 void RunFolder::refuse(const std::string& why) const {
   throw Error(ExitCode::configuration, "--out " + folder_.string() + ": " + why);
 }
@@ -48,8 +69,8 @@ void RunFolder::refuse_used() const {
 }
 
 bool RunFolder::holds_run() const {
-  std::error_code error;  // there may be no checkpoints
-  return std::filesystem::exists(metrics()) ||
+  std::error_code error;  // there may be no folder, or no checkpoints
+  return std::filesystem::exists(metrics(), error) ||
          std::filesystem::directory_iterator(checkpoints(), error) !=
              std::filesystem::directory_iterator();
 }

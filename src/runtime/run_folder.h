@@ -20,13 +20,22 @@ class RunFolder {
  public:
   explicit RunFolder(std::filesystem::path folder);
 
-  // The syncer's right to write here: makes the folder, takes its lock, and refuses a folder that
-  // holds a run unless `resume`. Throws Error(configuration): not writable, no room, already in use
-  // (by which process), already used.
+  // The right to write here: makes the folder, takes its lock, and refuses one that holds an
+  // emulated run, or any run unless `resume`. Throws Error(configuration): not writable, no room,
+  // already in use (by which process), already used.
   void open_for_writing(bool resume);
+
+  // The same for a run that --resume cannot go on with later.
+  void open_for_one_start();
 
   // Throws Error(configuration) where another run uses the folder now, and names its process.
   void require_unused() const;
+
+  // Whether an emulated run has been here (docs/emulation.md).
+  bool holds_emulation() const;
+
+  // Throws Error(configuration) where one has: its tape and checkpoints are in virtual time.
+  void require_no_emulation() const;
 
   // A standby syncer's right to go on writing after the syncer: takes the lock where it can be had
   // (a syncer that hangs keeps it).
@@ -42,6 +51,8 @@ class RunFolder {
 
   std::filesystem::path path() const { return folder_; }
   std::filesystem::path config() const { return folder_ / "config.ini"; }
+  // What an emulated run met.
+  std::filesystem::path conditions() const { return folder_ / "conditions.ini"; }
   std::filesystem::path metrics() const { return folder_ / "metrics.jsonl"; }
   std::filesystem::path events() const { return folder_ / "events.jsonl"; }
   std::filesystem::path contributions() const { return folder_ / "tape"; }
@@ -56,6 +67,7 @@ class RunFolder {
   [[noreturn]] void refuse(const std::string& why) const;
   [[noreturn]] void refuse_used() const;
   bool holds_run() const;
+  void take();
   void require_room() const;
 
   std::filesystem::path folder_;

@@ -19,6 +19,8 @@ namespace archipelago::runtime {
 
 // Why a run has failed although all tokens are trained.
 inline constexpr char kUnsaved[] = "the last global checkpoint could not be written";
+// Why it ends where every island is lost.
+inline constexpr char kNobodyLeft[] = "no learner is left, and no spare to take a place";
 
 // The number, or "not available" where there is none (NaN), as metrics and summary say it.
 nlohmann::json or_not_available(double number);
@@ -80,7 +82,7 @@ class RunRecord {
   Pending pending_;
   std::int64_t begun_ = 0;    // writes of what was pending
   std::int64_t written_ = 0;  // of these, those that have ended
-  bool broken_ = false;  // the thread has ended early
+  bool broken_ = false;       // the thread has ended early
   bool stopping_ = false;
   bool dropped_ = false;  // a contribution: the disk is too slow
   std::optional<fragment::ContributionWriter> contributions_;  // the thread's, once it was begun

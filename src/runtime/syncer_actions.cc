@@ -60,7 +60,7 @@ void SyncerProcess::end_life(int peer) {
   sender_.clear(peer);
   if (book.learner < 0) return;
   statistics_.end_life(book.report);
-  rejoining_[book.learner] = {book.incarnation + 1, now_seconds()};
+  rejoins_.lose(book.learner, book.incarnation, now_seconds());
   book.learner = -1;
   book.row_step = -1;
   book.row_blocked = 0;
@@ -73,9 +73,7 @@ void SyncerProcess::act(const sync::Assign& action) {
   book.incarnation = action.incarnation;
   book.leased_to = action.learner;
   book.lease_told = 0;
-  if (auto lost = rejoining_.find(action.learner); lost != rejoining_.end()) {
-    lost->second.first = action.incarnation;
-  }
+  rejoins_.begin(action.learner, action.incarnation);
   give_order(action.island, order_of(action));
   if (paused_) act(sync::Pause{});
 }
@@ -155,7 +153,7 @@ void SyncerProcess::act(const sync::Expel& action) {
 void SyncerProcess::act(const sync::Retire& action) {
   log_info("learner " + std::to_string(action.learner) + " leaves on request");
   end_life(action.island);
-  rejoining_.erase(action.learner);
+  rejoins_.forget(action.learner);
   give_order(action.island, order_of(action));
 }
 

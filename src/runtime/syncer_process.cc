@@ -180,22 +180,11 @@ void SyncerProcess::add_step_row(IslandBook& book, const link::Report& report) {
 }
 
 void SyncerProcess::note_rejoins() {
-  const auto& learners = machine_.learners();
-  for (auto entry = rejoining_.begin(); entry != rejoining_.end();) {
-    const auto& [learner, life] = *entry;
-    const auto& view = learners[static_cast<std::size_t>(learner)];
-    if (view.incarnation != life.first || view.state != sync::LearnerState::active) {
-      ++entry;
-      continue;
-    }
-    const double seconds = now_seconds() - life.second;
-    rejoin_seconds_.push_back(seconds);
-    log_info("learner " + std::to_string(learner) + " counts again after " +
-             std::to_string(seconds) + " s (life " + std::to_string(life.first) + ")");
-    record_.add_event(nlohmann::json{
-        {"t", elapsed_ns()},
-        {"rejoined", {{"learner", learner}, {"incarnation", life.first}, {"seconds", seconds}}}});
-    entry = rejoining_.erase(entry);
+  for (const auto& rejoin : rejoins_.take(machine_.learners(), now_seconds())) {
+    log_info("learner " + std::to_string(rejoin.learner) + " counts again after " +
+             std::to_string(rejoin.seconds) + " s (life " + std::to_string(rejoin.incarnation) +
+             ")");
+    record_.add_event(rejoin_line(elapsed_ns(), rejoin));
   }
 }
 
@@ -238,8 +227,8 @@ void SyncerProcess::watch_for_stop() {
     tell(sync::StopRequested{*whose});
   } else if (lifeline_is_slack()) {
     tell(sync::StopRequested{kLauncherGone});
-  } else if (stop_signal() != 0) {
-    tell(sync::StopRequested{"signal " + std::to_string(stop_signal())});
+  } else if (const auto signal = signal_request()) {
+    tell(sync::StopRequested{*signal});
   } else {
     watch_for_scale();
   }
@@ -255,8 +244,8 @@ void SyncerProcess::watch_for_nobody() {
   const auto& options = setup_.config.sync;
   const bool may_come = config::can_refill(options);
   if (now - *nobody_since_ < (may_come ? options.expel : 0)) return;
-  log_error("no learner is left, and no spare to take a place");
-  tell(sync::NobodyLeft{"no learner is left, and no spare to take a place"});
+  log_error(kNobodyLeft);
+  tell(sync::NobodyLeft{kNobodyLeft});
 }
 
 void SyncerProcess::note_launcher() {

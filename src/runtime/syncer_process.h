@@ -26,6 +26,7 @@
 #include "runtime/merge_worker.h"
 #include "runtime/mirror.h"
 #include "runtime/other_syncers.h"
+#include "runtime/rejoins.h"
 #include "runtime/run_folder.h"
 #include "runtime/run_record.h"
 #include "runtime/run_statistics.h"
@@ -255,8 +256,7 @@ class SyncerProcess {
   std::optional<std::string> failure_;
   std::int64_t replicated_ = 0;
   double next_heartbeat_ = 0;
-  std::map<int, std::pair<int, double>> rejoining_;  // learner -> incarnation, when it was lost
-  std::vector<double> rejoin_seconds_;
+  Rejoins rejoins_;
   int lost_islands_ = 0;
   bool paused_ = false;
   bool launcher_gone_ = false;

@@ -9,7 +9,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "runtime/clock.h"
-#include "runtime/machine_settings.h"
+#include "runtime/record_lines.h"
 #include "runtime/syncer_process.h"
 
 namespace archipelago::runtime {
@@ -81,7 +81,7 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
       {"goodput", statistics_.goodput(tokens - tokens_at_start_, ended_, living)},
       {"losses", machine_.losses()},
       {"rejoins", machine_.rejoins()},
-      {"rejoin_s", rejoin_seconds_},
+      {"rejoin_s", rejoins_.seconds()},
       {"rounds", machine_.rounds()},
       {"final_train_loss", mean_loss(living)},
       {"final_val_loss", validation.loss},
@@ -152,13 +152,7 @@ void SyncerProcess::write_status(const std::string& state, Processes processes) 
   for (std::size_t id = 0; id < views.size(); ++id) {
     const auto& view = views[id];
     if (view.state == sync::LearnerState::retired) continue;  // its island is a spare below
-    nlohmann::json entry = {{"id", id},
-                            {"incarnation", view.incarnation},
-                            {"step", view.step},
-                            {"tokens", view.tokens},
-                            {"state", learner_state_name(view.state)},
-                            {"host", nullptr},
-                            {"pids", nlohmann::json::array()}};
+    nlohmann::json entry = learner_entry(static_cast<int>(id), view);
     const bool has_island = view.island >= 0 && view.state != sync::LearnerState::lost;
     if (has_island) {
       const IslandBook& book = islands_.at(static_cast<std::size_t>(view.island));
@@ -171,11 +165,9 @@ void SyncerProcess::write_status(const std::string& state, Processes processes) 
   }
   for (const auto& book : islands_) {
     if (book.lost || book.learner >= 0) continue;
-    nlohmann::json entry = {
-        {"id", nullptr},        {"incarnation", nullptr}, {"step", 0},
-        {"tokens", 0},          {"state", "spare"},       {"host", book.members.front().host},
-        {"pids", pids_of(book)}};
-    learners.push_back(std::move(entry));
+    learners.push_back(spare_entry());
+    learners.back()["host"] = book.members.front().host;
+    learners.back()["pids"] = pids_of(book);
   }
   nlohmann::json status = {
       {"state", state},

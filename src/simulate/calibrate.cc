@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "sync/machine.h"
+#include "sync/missing_tape.h"
 #include "sync/tape.h"
 
 namespace archipelago::simulate {
@@ -220,7 +221,7 @@ double contributors_of(const RunOutcome& outcome) {
 ObservedRun observe_run(const std::string& run) {
   const std::string path = run + "/events.jsonl";
   std::ifstream file(path);
-  if (!file) throw Error(ExitCode::bad_data, "cannot read the event tape " + path);
+  if (!file) throw Error(ExitCode::bad_data, sync::words_on_missing_tape(path));
   std::optional<Observer> observer;
   std::string line;
   int number = 1;

@@ -63,6 +63,15 @@ TEST(RunView, OfARunThatIsOverHasNoSpares) {
   EXPECT_TRUE(says(view(kDone, 99, true), "syncer: "));
 }
 
+TEST(RunView, TellsVirtualTime) {
+  auto status = nlohmann::json::parse(kTraining);
+  status["virtual_s"] = 7200;
+  const std::string shown = view(status.dump(), 1);
+  EXPECT_TRUE(says(shown, ": training for 2.0 h of virtual time, round 7\n")) << shown;
+  EXPECT_TRUE(says(shown, ", 100 a virtual second, ")) << shown;
+  EXPECT_TRUE(says(shown, "emulated by: a, process 42")) << shown;
+}
+
 TEST(RunView, FitsTheTerminal) {
   auto status = nlohmann::json::parse(kTraining);
   for (int id = 4; id < 40; ++id) status["learners"].push_back({{"id", id}, {"host", "hé"}});

@@ -64,6 +64,13 @@ class WhatHappened(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
 
+    def test_an_emulation_goes_on(self):
+        status = {"state": "training", "virtual_s": 1234.5}
+        text = self.tell(launch(), steps(0, 10, 4), summary=None, status=status)
+        self.assertIn("has not ended yet (training, virtual second 1234)", text)
+        text = self.tell(launch(), steps(0, 10, 4), summary=None, status=status, age=100)
+        self.assertIn("was cut off (training, virtual second 1234): it has said nothing for 100 s", text)
+
     def test_one_launch(self):
         text = self.tell(launch(*death(1, 15)),
                          sorted(steps(0, 10, 4) + steps(1, 10, 2), key=lambda row: row["t"]))

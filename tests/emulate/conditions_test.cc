@@ -55,6 +55,14 @@ TEST(Conditions, WhatCannotBeEmulatedIsRefusedInOneLine) {
   }
 }
 
+TEST(Conditions, TimesThatVirtualTimeCannotTellAreRefused) {
+  config::RunConfig config;
+  EXPECT_NE(refusal(config, {.step_seconds = {1, 1e-9}}).find("1e-6"), std::string::npos);
+  config.train.steps = 1'000'000;
+  EXPECT_EQ(refusal(config, {.step_seconds = {100}}), "");
+  EXPECT_NE(refusal(config, {.step_seconds = {1000}}).find("ten years"), std::string::npos);
+}
+
 TEST(Conditions, APlanThatItPlaysIsTaken) {
   config::RunConfig config;
   config.chaos =

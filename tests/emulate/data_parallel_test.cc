@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "checkpoint/names.h"
 #include "runtime/global_state.h"
 #include "runtime/learner_state.h"
 #include "tests/emulate/emulated.h"
@@ -14,6 +15,19 @@ namespace {
 
 class EmulatedDataParallel : public Emulated {
  protected:
+  Outcome train(const runtime::Setup& setup) {
+    runtime::RunFolder run(folder_ / "run");
+    run.open_for_one_start();
+    if (!has_room_) take_room(run);
+    if (is_stopped_) std::ofstream(run.stop()).close();
+    runtime::RunRecord record(run);
+    return train_data_parallel(setup, *dataset_, conditions_, run, record);
+  }
+
+  std::ptrdiff_t saved() const {
+    return std::ssize(checkpoint::list_global(folder_ / "run" / "checkpoints"));
+  }
+
   // As src/baseline does: learners of their own, each on its share of the data, whose gradients are
   // averaged in every step.
   std::vector<float> averaged(const runtime::Setup& setup) const {
@@ -63,10 +77,8 @@ TEST_F(EmulatedDataParallel, IsTheMeanOfTheLearnersGradients) {
   config_.train.optimizer = "sgd";  // AdamW's first steps are signs, which rounding decides
   config_.train.lr = 0.1;
   const runtime::Setup setup = make_setup();
-  runtime::RunFolder run(folder_ / "run");
-  run.open_for_writing(false);
   conditions_.step_seconds = {1, 1, 1, 1, 1, 1, 2};
-  const Outcome outcome = train_data_parallel(setup, *dataset_, conditions_, run);
+  const Outcome outcome = train(setup);
   const std::vector<float> expected = averaged(setup);
   ASSERT_EQ(outcome.parameters.size(), expected.size());
   double difference = 0;
@@ -83,6 +95,34 @@ TEST_F(EmulatedDataParallel, IsTheMeanOfTheLearnersGradients) {
   EXPECT_EQ(outcome.seconds, 60);
   // Seven batches in two seconds; alone the learners train 6.5 a second.
   EXPECT_NEAR(outcome.goodput, 7 / 13.0, 1e-9);
+}
+
+TEST_F(EmulatedDataParallel, EndsInOrderWhenAskedTo) {
+  is_stopped_ = true;
+  const Outcome outcome = train(make_setup());
+  EXPECT_EQ(outcome.end, sync::Outcome::stopped);
+  EXPECT_EQ(outcome.reason, runtime::kStopOfUser);
+  EXPECT_EQ(outcome.tokens, 0);
+  EXPECT_EQ(saved(), 1);
+}
+
+TEST_F(EmulatedDataParallel, OutlivesALastCheckpointThatFindsNoRoom) {
+  config_.train.steps = 5;
+  has_room_ = false;
+  const Outcome outcome = train(make_setup());
+  EXPECT_TRUE(outcome.unsaved);
+  EXPECT_EQ(outcome.end, sync::Outcome::complete);
+}
+
+TEST_F(EmulatedDataParallel, KeepsNothingOfADivergence) {
+  config_.train.optimizer = "sgd";
+  config_.train.lr = 1e30;
+  config_.train.warmup = 0;
+  config_.train.clip = 0;
+  const Outcome outcome = train(make_setup());
+  EXPECT_EQ(outcome.end, sync::Outcome::diverged);
+  EXPECT_LT(outcome.tokens, make_setup().token_budget());
+  EXPECT_EQ(saved(), 0);
 }
 
 }  // namespace

@@ -56,9 +56,14 @@ class Emulated : public testing::Test {
     const runtime::Setup setup = make_setup();
     const auto out = folder_ / ("run" + std::to_string(++runs_));
     runtime::RunFolder run(out);
-    run.open_for_writing(false);
+    run.open_for_one_start();
+    if (!has_room_) take_room(run);
+    if (is_stopped_) std::ofstream(run.stop()).close();
     Played played;
-    played.outcome = emulate::Run(setup, *dataset_, conditions_, run).play();
+    {
+      runtime::RunRecord record(run);
+      played.outcome = emulate::Run(setup, *dataset_, conditions_, run, record).play();
+    }
     std::ifstream file(run.events());
     std::stringstream text;
     text << file.rdbuf();
@@ -74,8 +79,16 @@ class Emulated : public testing::Test {
     return played;
   }
 
+  // Not even root can make a file there.
+  static void take_room(const runtime::RunFolder& run) {
+    std::filesystem::remove(run.checkpoints());
+    std::filesystem::create_symlink("/proc/self", run.checkpoints());
+  }
+
   std::filesystem::path folder_;
   std::filesystem::path last_run_;
+  bool has_room_ = true;     // for checkpoints
+  bool is_stopped_ = false;  // at once, by the file `stop`
   int runs_ = 0;
   config::RunConfig config_ = runtime::tiny_config();
   Conditions conditions_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <variant>
 
+#include "checkpoint/checkpoint.h"
 #include "config/options.h"
 #include "core/file.h"
 #include "replay/replay.h"
@@ -52,7 +53,7 @@ TEST_F(EmulatedRun, TheSameOptionsGiveTheSameBits) {
   config_.sync.quorum = config_.sync.learners;
   const Played first = play();
   const Played second = play();
-  EXPECT_TRUE(first.outcome.complete);
+  EXPECT_EQ(first.outcome.end, sync::Outcome::complete);
   EXPECT_EQ(first.outcome.losses, 0);
   EXPECT_EQ(first.outcome.contributors, config_.sync.learners);
   EXPECT_EQ(first.outcome.parameters, second.outcome.parameters);
@@ -65,7 +66,7 @@ TEST_F(EmulatedRun, TroubleComesTheSameWayAgain) {
   expect_trouble();
   const Played first = play();
   const Played second = play();
-  EXPECT_TRUE(first.outcome.complete);
+  EXPECT_EQ(first.outcome.end, sync::Outcome::complete);
   EXPECT_GT(first.outcome.losses, 2);
   EXPECT_GT(first.outcome.rejoins, 2);
   EXPECT_EQ(first.outcome.parameters, second.outcome.parameters);
@@ -177,9 +178,70 @@ TEST_F(EmulatedRun, AnEndlessOneIsStopped) {
   config_.sync.learners = 1;
   conditions_.join_seconds = 5;
   conditions_.return_seconds = 5;
+  config_.sync.expel = 80'000;
   const Outcome outcome = play().outcome;
-  EXPECT_FALSE(outcome.complete);
+  EXPECT_EQ(outcome.end, sync::Outcome::stopped);
   EXPECT_NE(outcome.reason.find("100 times"), std::string::npos);
+}
+
+TEST_F(EmulatedRun, EndsWhereNobodyIsLeft) {
+  config_.chaos = "kill learner=any time=20 victims=3";
+  config_.sync.expel = 40;
+  conditions_.join_seconds = 4;
+  conditions_.return_seconds = 1e7;
+  const Outcome outcome = play().outcome;
+  EXPECT_EQ(outcome.end, sync::Outcome::no_learners);
+  EXPECT_EQ(outcome.reason, runtime::kNobodyLeft);
+  EXPECT_EQ(outcome.losses, 3);
+  EXPECT_NEAR(outcome.seconds, 20 + 40, 4);  // and what a round takes
+  EXPECT_FALSE(outcome.unsaved);
+}
+
+TEST_F(EmulatedRun, GoesOnWhereSomebodyReturnsInTime) {
+  config_.chaos = "kill learner=any time=20 victims=3";
+  config_.sync.expel = 80'000;
+  conditions_.join_seconds = 4;
+  conditions_.return_seconds = 50;
+  const Outcome outcome = play().outcome;
+  EXPECT_EQ(outcome.end, sync::Outcome::complete);
+  EXPECT_EQ(outcome.rejoin_s.size(), 3U);
+  for (const double seconds : outcome.rejoin_s) EXPECT_GT(seconds, 4);
+}
+
+TEST_F(EmulatedRun, EndsInOrderWhenAskedTo) {
+  is_stopped_ = true;
+  const Outcome outcome = play().outcome;
+  EXPECT_EQ(outcome.end, sync::Outcome::stopped);
+  EXPECT_EQ(outcome.reason, runtime::kStopOfUser);
+  EXPECT_FALSE(std::filesystem::exists(last_run_ / "stop"));
+  EXPECT_TRUE(checkpoint::newest_global(last_run_ / "checkpoints").has_value());
+}
+
+TEST_F(EmulatedRun, OutlivesALastCheckpointThatFindsNoRoom) {
+  const Outcome whole = play().outcome;
+  EXPECT_FALSE(whole.unsaved);
+  has_room_ = false;
+  const Outcome outcome = play().outcome;
+  EXPECT_TRUE(outcome.unsaved);
+  EXPECT_EQ(outcome.end, sync::Outcome::complete);
+  EXPECT_EQ(outcome.parameters, whole.parameters);
+}
+
+// A fragment would be on its way for longer than time lasts.
+TEST_F(EmulatedRun, ALinkMayBeAsSlowAsItLikes) {
+  conditions_.gbps = {1e-20};
+  const Outcome nothing = play().outcome;
+  EXPECT_EQ(nothing.end, sync::Outcome::stopped);
+  EXPECT_EQ(nothing.tokens, 0);
+  conditions_.gbps = {0, 0, 1e-20};
+  EXPECT_EQ(play().outcome.end, sync::Outcome::complete);
+}
+
+TEST(Timeline, EndsBeforeItsNumbersDo) {
+  static_assert(after(7, 2) == 2'000'000'007);
+  static_assert(after(7, 1e200) == kEndOfTime);
+  static_assert(after(kEndOfTime - 5, 1) == kEndOfTime);
+  static_assert(after(kEndOfTime, 1e200) == kEndOfTime);
 }
 
 }  // namespace

@@ -60,6 +60,31 @@ TEST_F(RunFolderTest, RefusesCheckpointsUnlessResumed) {
   folder.open_for_writing(true);
 }
 
+TEST_F(RunFolderTest, SendsARunThatCannotGoOnElsewhere) {
+  std::ofstream(base_ / "metrics.jsonl") << "{}\n";
+  RunFolder folder(base_);
+  try {
+    folder.open_for_one_start();
+    ADD_FAILURE() << "not refused";
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    EXPECT_NE(what.find("name another folder"), std::string::npos);
+    EXPECT_EQ(what.find("--resume"), std::string::npos);
+  }
+  RunFolder(base_ / "new").open_for_one_start();
+}
+
+TEST_F(RunFolderTest, MixesNothingIntoAnEmulatedRun) {
+  std::ofstream(base_ / "conditions.ini").close();
+  RunFolder folder(base_);
+  for (const bool resume : {false, true}) {
+    const std::string what = refusal(folder, resume);
+    EXPECT_NE(what.find("emulated"), std::string::npos);
+    EXPECT_EQ(what.find("--resume"), std::string::npos);
+  }
+  EXPECT_FALSE(fs::exists(folder.lock()));
+}
+
 TEST_F(RunFolderTest, RefusesCheckpointsThatCannotBeWritten) {
   // Not even root can make a file there.
   fs::create_symlink("/proc/self", base_ / "checkpoints");
