@@ -43,6 +43,10 @@ class Tokenizer {
   explicit Tokenizer(std::span<const Merge> merges);
 
   std::int64_t vocabulary() const { return static_cast<std::int64_t>(texts_.size()); }
+  // Bytes of the text that an id of the vocabulary stands for.
+  std::int64_t bytes_of(std::uint16_t id) const {
+    return static_cast<std::int64_t>(texts_[id].size());
+  }
   std::vector<std::uint16_t> encode(std::string_view text);
   // Every id must lie within the vocabulary.
   std::string decode(std::span<const std::uint16_t> ids) const;

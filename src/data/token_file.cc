@@ -23,12 +23,23 @@ void write_split(hid_t file, const std::string& name, std::span<const std::uint1
   hdf5::write_number<std::int64_t>(dataset.get(), "text_bytes", bytes);
 }
 
+// What the ids stand for.
+constexpr const char* kBytes = "bytes";
+constexpr const char* kBytePairs = "byte-level BPE";
+constexpr const char* kOther = "other";  // of another program
+// On average, with a tokenizer that is not known here.
+constexpr std::int64_t kMostBytesAToken = 1024;
+
+const char* tokenizer_of(const TokenFile& tokens) {
+  if (!tokens.merges.empty()) return kBytePairs;
+  return tokens.vocabulary <= kByteIds ? kBytes : kOther;
+}
+
 std::vector<std::uint16_t> read_split(hid_t file, const std::string& name, std::int64_t vocabulary,
                                       std::int64_t& bytes) {
   std::vector<std::uint16_t> tokens = hdf5::read_vector<std::uint16_t>(file, name);
   const hdf5::Dataset dataset = hdf5::open_dataset(file, name);
   bytes = hdf5::read_number<std::int64_t>(dataset.get(), "text_bytes");
-  if (bytes < 0) refuse("attribute text_bytes of dataset " + name + " is negative");
   const auto foreign = std::find_if(tokens.begin(), tokens.end(),
                                     [vocabulary](std::uint16_t id) { return id >= vocabulary; });
   if (foreign != tokens.end()) {
@@ -62,6 +73,42 @@ void read_merges(hid_t file, TokenFile& tokens) {
   }
 }
 
+// Files of other programs may say nothing.
+std::string read_tokenizer(hid_t file, const TokenFile& tokens) {
+  if (!hdf5::has_attribute(file, "tokenizer")) return tokens.merges.empty() ? kOther : kBytePairs;
+  std::string name = hdf5::read_fixed_text(file, "tokenizer");
+  if (name != kBytes && name != kBytePairs && name != kOther) {
+    refuse("its tokenizer \"" + name + "\" is not known here; there are \"" + kBytes + "\", \"" +
+           kBytePairs + "\" and \"" + kOther + "\"");
+  }
+  if (name != kBytePairs && !tokens.merges.empty()) {
+    refuse("its tokenizer is \"" + name + "\", but it has merges");
+  }
+  if (name == kBytes && tokens.vocabulary > kByteIds) {
+    refuse("its tokenizer is \"" + name + "\", but its vocabulary " +
+           std::to_string(tokens.vocabulary));
+  }
+  return name;
+}
+
+// Losses a byte of text are told by it.
+void require_bytes(const std::string& split, const std::vector<std::uint16_t>& ids,
+                   std::int64_t bytes, const std::string& tokenizer, const TokenFile& tokens) {
+  const auto count = std::ssize(ids);
+  const auto wrong = [&](const std::string& right) {
+    refuse("attribute text_bytes of dataset " + split + " is " + std::to_string(bytes) +
+           ", but its " + std::to_string(count) + " tokens stand for " + right);
+  };
+  if (tokenizer == kBytes || !tokens.merges.empty()) {
+    const Tokenizer known(tokens.merges);
+    std::int64_t sum = 0;
+    for (const std::uint16_t id : ids) sum += known.bytes_of(id);
+    if (bytes != sum) wrong(std::to_string(sum));
+  } else if (bytes < (count > 0 ? 1 : 0) || bytes / kMostBytesAToken > count) {
+    wrong("more than none and at most " + std::to_string(kMostBytesAToken) + " each");
+  }
+}
+
 TokenFile read_tokens(hid_t file) {
   TokenFile tokens;
   tokens.vocabulary = hdf5::read_number<std::int64_t>(file, "vocabulary");
@@ -71,6 +118,9 @@ TokenFile read_tokens(hid_t file) {
   tokens.train = read_split(file, "train", tokens.vocabulary, tokens.train_bytes);
   tokens.validation = read_split(file, "validation", tokens.vocabulary, tokens.validation_bytes);
   read_merges(file, tokens);
+  const std::string tokenizer = read_tokenizer(file, tokens);
+  require_bytes("train", tokens.train, tokens.train_bytes, tokenizer, tokens);
+  require_bytes("validation", tokens.validation, tokens.validation_bytes, tokenizer, tokens);
   tokens.provenance = {.source = hdf5::read_fixed_text(file, "source"),
                        .licence = hdf5::read_fixed_text(file, "licence"),
                        .text_digest = hdf5::read_fixed_text(file, "text_digest")};
@@ -98,7 +148,7 @@ void write_token_file(const std::filesystem::path& path, const TokenFile& tokens
     hdf5::write_fixed_text(file, "source", tokens.provenance.source);
     hdf5::write_fixed_text(file, "licence", tokens.provenance.licence);
     hdf5::write_fixed_text(file, "text_digest", tokens.provenance.text_digest);
-    hdf5::write_fixed_text(file, "tokenizer", tokens.merges.empty() ? "bytes" : "byte-level BPE");
+    hdf5::write_fixed_text(file, "tokenizer", tokenizer_of(tokens));
     hdf5::write_number<std::int64_t>(file, "vocabulary", tokens.vocabulary);
     write_split(file, "train", tokens.train, tokens.train_bytes);
     write_split(file, "validation", tokens.validation, tokens.validation_bytes);

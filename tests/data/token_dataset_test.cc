@@ -67,6 +67,8 @@ TEST_F(TokenDatasetTest, MergesReadBackOrAreRefused) {
   file_.vocabulary = 258;
   file_.train = {1, 257};
   file_.validation = {2};
+  file_.train_bytes = 4;
+  file_.validation_bytes = 1;
   file_.merges = {{'a', 'b'}, {256, 'c'}};
   write_token_file(path_, file_);
   EXPECT_EQ(read_token_file(path_).merges, file_.merges);
@@ -79,6 +81,68 @@ TEST_F(TokenDatasetTest, MergesReadBackOrAreRefused) {
   file_.merges = {{'a', 'b'}, {257, 'c'}};
   write_token_file(path_, file_);
   EXPECT_NE(refusal().find("joins an id that is made later"), std::string::npos) << refusal();
+}
+
+TEST_F(TokenDatasetTest, TextOfAnotherLengthThanItsTokensIsRefused) {
+  const auto refuses = [this](std::int64_t bytes, const std::string& words) {
+    const auto right = file_.validation_bytes;
+    file_.validation_bytes = bytes;
+    write_token_file(path_, file_);
+    EXPECT_NE(refusal().find("text_bytes of dataset validation is " + std::to_string(bytes) + ","),
+              std::string::npos)
+        << refusal();
+    EXPECT_NE(refusal().find(words), std::string::npos) << refusal();
+    file_.validation_bytes = right;
+    write_token_file(path_, file_);
+    EXPECT_EQ(refusal(), "accepted");
+  };
+  // Of a tokenizer that is not known here.
+  for (const std::int64_t bytes : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1} << 60}) {
+    refuses(bytes, "its 4 tokens stand for more than none");
+  }
+  file_.vocabulary = 257;
+  file_.merges = {{'a', 'b'}};
+  file_.train = {'x', 256};
+  file_.train_bytes = 3;
+  file_.validation = {256, 'a', 256};
+  file_.validation_bytes = 5;
+  for (const std::int64_t bytes : {4, 6}) refuses(bytes, "its 3 tokens stand for 5");
+  file_.vocabulary = 256;
+  file_.merges.clear();
+  file_.train = {'x', 'y', 'z'};
+  file_.validation = {'a', 'b'};
+  file_.validation_bytes = 2;
+  for (const std::int64_t bytes : {0, 1, 3}) refuses(bytes, "its 2 tokens stand for 2");
+}
+
+// As another program may have written it.
+TEST_F(TokenDatasetTest, TokenizersAreKnownOrRefused) {
+  const auto rename = [this](const char* name) {
+    write_token_file(path_, file_);
+    const hdf5::LibraryLock lock;
+    const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Adelete(file, "tokenizer");
+    if (name != nullptr) hdf5::write_fixed_text(file, "tokenizer", name);
+    H5Fclose(file);
+  };
+  for (const char* const name : {"other", "byte-level BPE"}) {
+    rename(name);
+    EXPECT_EQ(refusal(), "accepted") << name;
+  }
+  rename(nullptr);
+  EXPECT_EQ(refusal(), "accepted");
+  rename("sentencepiece");
+  EXPECT_NE(refusal().find("tokenizer \"sentencepiece\" is not known"), std::string::npos);
+  rename("bytes");
+  EXPECT_NE(refusal().find("its vocabulary 300"), std::string::npos) << refusal();
+  file_.vocabulary = 257;
+  file_.merges = {{'a', 'b'}};
+  file_.train = {'x'};
+  file_.train_bytes = 1;
+  file_.validation = {256};
+  file_.validation_bytes = 2;
+  rename("other");
+  EXPECT_NE(refusal().find("it has merges"), std::string::npos) << refusal();
 }
 
 TEST_F(TokenDatasetTest, DigestTellsDataApart) {
