@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
@@ -103,10 +105,12 @@ std::optional<PlannedFault> parse_entry(const std::string& text) {
   std::string word;
   if (!(words >> word)) return std::nullopt;
   PlannedFault fault;
+  fault.entry = word;
   fault.kind = parse_name<FaultKind>(word, kKinds, "fault");
   std::int64_t count = 0;
   std::set<std::string> keys;
   while (words >> word) {
+    fault.entry += ' ' + word;
     const auto equals = word.find('=');
     if (equals == std::string::npos) refuse("'" + word + "' is not of the form key=value");
     const std::string key = word.substr(0, equals);
@@ -166,9 +170,28 @@ void require_targets(const std::vector<PlannedFault>& plan, int learners, int ra
   }
 }
 
-Chaos::Chaos(std::vector<PlannedFault> plan) {
+StruckFaults struck_faults(const std::filesystem::path& events) {
+  StruckFaults struck;
+  std::ifstream file(events);
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("\"fault\":") == std::string::npos) continue;
+    const auto row = nlohmann::json::parse(line, nullptr, false);
+    const auto entry = "/fault/entry"_json_pointer;
+    if (row.is_object() && row.contains(entry) && row[entry].is_string()) {
+      ++struck[row[entry].get<std::string>()];
+    }
+  }
+  return struck;
+}
+
+Chaos::Chaos(std::vector<PlannedFault> plan, StruckFaults struck) {
   for (auto& planned : plan) {
     Entry entry{planned, Random(planned.seed)};
+    // An entry may stand there twice.
+    std::int64_t& learners = struck[planned.entry];
+    entry.done = planned.count < 0 ? 0 : std::min(planned.count, learners / planned.victims);
+    entry.victims = static_cast<int>(entry.done) * planned.victims;
+    learners -= entry.victims;
     if (planned.every) entry.next = entry.random.exponential(*planned.every);
     entries_.push_back(entry);
   }
@@ -190,8 +213,8 @@ std::vector<Fault> Chaos::due(double seconds, const std::vector<sync::LearnerVie
       if (planned.kind == FaultKind::kill) {
         killed_[victim] = learners[static_cast<std::size_t>(victim)].incarnation;
       }
-      faults.push_back(
-          {planned.kind, victim, planned.rank, planned.seconds, planned.factor, planned.moment});
+      faults.push_back({planned.kind, victim, planned.rank, planned.seconds, planned.factor,
+                        planned.moment, planned.entry});
     }
     entry.victims += planned.victims;
     ++entry.done;

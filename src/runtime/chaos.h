@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@ struct Fault {
   double seconds = 0;
   double factor = 1;
   Moment moment = Moment::any;
+  std::string entry;  // of the plan
 };
 
 std::string to_string(FaultKind kind);
@@ -59,7 +61,14 @@ struct PlannedFault {
   std::uint64_t seed = 1;
   Moment moment = Moment::any;
   int victims = 1;  // so many different learners at once
+  std::string entry;
 };
+
+// Faults by entry of the plan: how many learners each has struck.
+using StruckFaults = std::map<std::string, std::int64_t>;
+
+// Those that stand on an event tape (fault_line()); none where there is no such file.
+StruckFaults struck_faults(const std::filesystem::path& events);
 
 // Reads a plan: entries separated by ';', each a kind and key=value words, e.g.
 //   kill learner=1 step=150; stop learner=any time=30 seconds=5; kill learner=turn every=10
@@ -74,7 +83,9 @@ void require_targets(const std::vector<PlannedFault>& plan, int learners, int ra
 // Decides which planned faults are due: a function of the plan, the time and the learners' steps.
 class Chaos {
  public:
-  explicit Chaos(std::vector<PlannedFault> plan);
+  // `struck`: what has come of the same entries in earlier starts of the run; it does not come
+  // again.
+  explicit Chaos(std::vector<PlannedFault> plan, StruckFaults struck = {});
 
   // `seconds` since the first round. A fault whose victim does not live now waits until it does; a
   // life is killed once.

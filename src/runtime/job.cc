@@ -67,6 +67,7 @@ void tell_of_restored(const Job& job) {
 }
 
 void restore(Job& job) {
+  if (!job.setup->config.chaos.empty()) job.struck = struck_faults(job.folder.events());
   job.restored = checkpoint::newest_global(job.folder.checkpoints());
   if (!job.restored) {
     const auto damaged = checkpoint::list_global(job.folder.checkpoints());

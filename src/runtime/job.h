@@ -11,6 +11,7 @@
 #include "link/mailbox.h"
 #include "link/mpi_pair.h"
 #include "mpi/session.h"
+#include "runtime/chaos.h"
 #include "runtime/layout.h"
 #include "runtime/run_folder.h"
 #include "runtime/setup.h"
@@ -25,6 +26,7 @@ struct Job {
   std::unique_ptr<data::Dataset> dataset;
   std::optional<Setup> setup;
   std::optional<checkpoint::Global> restored;  // syncers only, with --resume
+  StruckFaults struck = {};                    // likewise, by earlier starts
 
   // Of the only syncer.
   link::MailboxLayout mailbox() const { return mailbox_layout(*setup); }

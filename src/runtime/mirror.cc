@@ -47,10 +47,11 @@ link::DownHeader order_of(const sync::Retire&) {
   return header;
 }
 
-Mirror::Mirror(const Setup& setup, const std::optional<checkpoint::Global>& restored, int islands)
+Mirror::Mirror(const Setup& setup, const std::optional<checkpoint::Global>& restored, int islands,
+               const StruckFaults& struck)
     : tape_(setup, restored),
       state_(restored ? GlobalState(setup, *restored) : GlobalState(setup)),
-      chaos_(parse_chaos(setup.config.chaos)),
+      chaos_(parse_chaos(setup.config.chaos), struck),
       orders_(static_cast<std::size_t>(islands)) {}
 
 void Mirror::apply(link::ReplicaMessage message) {

@@ -25,8 +25,9 @@ struct StandingOrder {
 // The syncer's state as a standby syncer follows it, event by event.
 class Mirror {
  public:
-  // `restored`: what the syncer itself started from.
-  Mirror(const Setup& setup, const std::optional<checkpoint::Global>& restored, int islands);
+  // `restored`, `struck`: what the syncer itself started from.
+  Mirror(const Setup& setup, const std::optional<checkpoint::Global>& restored, int islands,
+         const StruckFaults& struck);
 
   // Throws Error(internal) when the syncer decided something else than the mirror would have.
   void apply(link::ReplicaMessage message);

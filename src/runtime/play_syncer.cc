@@ -90,6 +90,7 @@ void play_syncer(Job& job) {
   const auto ranks = gather_ranks(*job.layout);
   start.islands = islands_among(ranks, *job.layout);
   start.restored = std::move(job.restored);
+  start.struck = std::move(job.struck);
   const auto link = connect_leaders(job);
   const auto others = connect_others(job, ranks);
   start.others = others.get();
@@ -150,7 +151,7 @@ void play_standby(Job& job) {
   const auto islands = gather_islands(*job.layout);
   const auto link = connect_leaders(job);
   link::ReplicaReceiver receiver(connect_standby(*job.layout));
-  Mirror mirror(*job.setup, job.restored, job.layout->islands);
+  Mirror mirror(*job.setup, job.restored, job.layout->islands, job.struck);
 
   const auto end = StandbyProcess(receiver, mirror, job.setup->config.sync.suspect).run();
   if (end == StandbyProcess::End::concluded) {

@@ -42,7 +42,8 @@ nlohmann::json fault_line(sync::Nanoseconds t, const Fault& fault, const sync::L
             {"rank", fault.rank},
             {"step", view.step},
             {"seconds", fault.seconds},
-            {"factor", fault.factor}}}};
+            {"factor", fault.factor},
+            {"entry", fault.entry}}}};
 }
 
 nlohmann::json rejoin_line(sync::Nanoseconds t, const Rejoins::Rejoin& rejoin) {

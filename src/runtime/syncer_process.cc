@@ -51,7 +51,8 @@ SyncerProcess::SyncerProcess(const Setup& setup, const RunFolder& folder, link::
       machine_(start.mirror
                    ? start.mirror->machine()
                    : sync::Machine(machine_settings(setup), restored_from(start.restored))),
-      chaos_(start.mirror ? start.mirror->chaos() : Chaos(parse_chaos(setup.config.chaos))),
+      chaos_(start.mirror ? start.mirror->chaos()
+                          : Chaos(parse_chaos(setup.config.chaos), start.struck)),
       last_turn_(started_),
       progress_time_(started_) {
   tokens_at_start_ = machine_.total_tokens();

@@ -48,6 +48,7 @@ struct SyncerStart {
   OtherSyncers* others = nullptr;                    // that merge beside this one; outlive it
   // How a state does on the validation split; empty: that is not asked for while the run goes on.
   std::function<evaluate::Score(const GlobalState&)> validate = {};
+  StruckFaults struck = {};  // by earlier starts; without a mirror
 };
 
 // The syncer: turns what the links bring into events of the state machine and does what it says. It

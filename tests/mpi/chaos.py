@@ -88,6 +88,20 @@ class Chaos(MpiTest):
         self.resume(run, train__steps=max(row["step"] for row in run.metrics() if "step" in row)
                     + 50, chaos="slow learner=0 time=100000").finish(DONE)
 
+    def test_a_fault_that_has_struck_strikes_no_more(self):
+        run = self.start(train__steps=ENDLESS, chaos="kill learner=1 step=60")
+        self.wait_for_faults(run, 1)
+        run.wait_for("learner 1 was back", lambda: run.status()["rejoins"] == 1)
+        run.stop()
+        run.finish(TRY_AGAIN)
+        steps = max(row["step"] for row in run.metrics() if row.get("learner") == 1)
+        again = self.resume(run)
+        again.wait_for("learner 1 had trained on", lambda: max(
+            row["step"] for row in again.metrics() if row.get("learner") == 1) > steps + 100)
+        self.assertEqual(len(self.faults(again)), 1)
+        again.stop()
+        self.assertEqual(again.finish(TRY_AGAIN)["losses"], 0)
+
     def test_two_at_once(self):
         run = self.start(train__steps=ENDLESS, sync__spares=2,
                          chaos="kill learner=any time=1 victims=2")

@@ -1,10 +1,14 @@
 #include "runtime/chaos.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "runtime/record_lines.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -212,6 +216,39 @@ TEST(ChaosTest, EveryIsExponentialWithItsMean) {
   EXPECT_NEAR(last / total, 2, 0.1);                               // standard error 0.03
   EXPECT_NEAR(shorter_than_mean / total, 1 - std::exp(-1), 0.03);  // 0.008
   for (int learner = 0; learner < 4; ++learner) EXPECT_NEAR(hits[learner], 1000, 120);  // 27
+}
+
+TEST(ChaosTest, WhatHasStruckStrikesNoMore) {
+  const auto plan = parse_chaos(
+      "kill learner=1  step=40; kill learner=0 step=40; stop learner=any time=9 count=3;"
+      "kill learner=any time=5 victims=2; slow learner=2 time=3; slow learner=2 time=3");
+  std::map<std::string, int> faults;
+  Chaos chaos(plan, {{"kill learner=1 step=40", 1},
+                     {"stop learner=any time=9 count=3", 2},
+                     {"kill learner=any time=5 victims=2", 2},
+                     {"slow learner=2 time=3", 1},
+                     {"slow learner=2 time=4", 1}});
+  for (int second = 0; second < 20; ++second) {
+    for (const auto& fault : chaos.due(second, active(4, 100, second))) ++faults[fault.entry];
+  }
+  EXPECT_EQ(faults, (std::map<std::string, int>{{"kill learner=0 step=40", 1},
+                                                {"stop learner=any time=9 count=3", 1},
+                                                {"slow learner=2 time=3", 1}}));
+}
+
+TEST(ChaosTest, ATapeTellsWhatHasStruck) {
+  const auto tape = std::filesystem::temp_directory_path() /
+                    ("chaos_test." + std::to_string(::getpid()) + ".jsonl");
+  EXPECT_TRUE(struck_faults(tape).empty());
+  Fault fault;
+  fault.entry = "kill learner=1 step=40";
+  std::ofstream(tape) << "{\"t\":1,\"event\":{\"type\":\"tick\"},\"actions\":[]}\n"
+                      << fault_line(5, fault, {}).dump() << '\n'
+                      << fault_line(9, fault, {}).dump() << '\n'
+                      << R"({"t":9,"fault":{"kind":"kill"}})" << '\n'
+                      << R"({"t":9,"fault":{"entry":"kill l)";
+  EXPECT_EQ(struck_faults(tape), (StruckFaults{{fault.entry, 2}}));
+  std::filesystem::remove(tape);
 }
 
 TEST(ChaosTest, TheSameSeedGivesTheSameFaults) {
