@@ -13,6 +13,7 @@
 #include "model/size.h"
 #include "runtime/clock.h"
 #include "runtime/learner_memory.h"
+#include "runtime/validation.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -85,11 +86,27 @@ void add_syncer(std::ostream& out, const Setup& setup, int syncer) {
   // Collected from the others, and the file.
   const double whole = 2 * kFloat * static_cast<double>(setup.parameters);
   const double checkpoint = syncer == 0 ? 2 * whole - state : 0;
+  double validation = 0;
+  if (syncer == 0) {
+    validation = whole / 2 + static_cast<double>(validation_bytes(setup));
+    // While it trains, of a copy that stands still.
+    if (setup.config.checkpoint.validate) validation += whole;
+  }
   out << "memory of " << (sync.syncers == 1 ? "the syncer" : "syncer " + std::to_string(syncer))
       << ":\n  parameters and momentum " << bytes_text(state) << ", mailboxes "
       << bytes_text(mailboxes) << ", a merge " << bytes_text(merge);
-  if (checkpoint > 0) out << ", a checkpoint on its way " << bytes_text(checkpoint);
-  out << ": together " << bytes_text(state + merge + mailboxes + checkpoint) << '\n';
+  if (syncer == 0) {
+    out << ", a checkpoint on its way " << bytes_text(checkpoint) << ", a validation "
+        << bytes_text(validation);
+  }
+  out << ": together " << bytes_text(state + merge + mailboxes + checkpoint + validation) << '\n';
+}
+
+// Methods without a syncer: what the first rank takes besides, at the end.
+void add_end(std::ostream& out, const Setup& setup) {
+  const double checkpoint = 2 * kFloat * static_cast<double>(setup.parameters);
+  out << "  and of the first rank, at the end, the checkpoint " << bytes_text(checkpoint)
+      << " and a validation " << bytes_text(static_cast<double>(validation_bytes(setup))) << '\n';
 }
 
 void add_memory(std::ostream& out, const Setup& setup, std::int64_t data_bytes) {
@@ -100,6 +117,7 @@ void add_memory(std::ostream& out, const Setup& setup, std::int64_t data_bytes) 
     out << "  learner " << learner << ":\n  ";
     add_learner(out, setup, learner, data_bytes);
   }
+  if (!config::has_syncer(setup.config)) return add_end(out, setup);
   for (int syncer = 0; syncer < sync.syncers; ++syncer) add_syncer(out, setup, syncer);
 }
 
@@ -116,22 +134,23 @@ std::optional<std::filesystem::path> existing_part(const std::filesystem::path& 
 
 void add_checkpoints(std::ostream& out, const Setup& setup) {
   const CheckpointBytes one = checkpoint_bytes(setup);
-  const auto keep = static_cast<double>(setup.config.checkpoint.keep);
-  const auto together = static_cast<double>(one.global + one.learners);
+  auto needed = static_cast<double>(one.global + one.learners);
   out << "checkpoints:\n  a global one " << bytes_text(static_cast<double>(one.global));
-  if (one.learners > 0) {
-    out << ", one of every learner " << bytes_text(static_cast<double>(one.learners));
+  if (config::has_syncer(setup.config)) {
+    const auto keep = static_cast<double>(setup.config.checkpoint.keep);
+    needed *= keep + 1;  // a new one is written before the oldest goes
+    out << ", one of every learner " << bytes_text(static_cast<double>(one.learners)) << "; "
+        << keep << " of each are kept, and one on its way: together " << bytes_text(needed) << '\n';
+  } else {
+    out << ", at the end\n";
   }
-  // A new one is written before the oldest goes.
-  out << "; " << keep << " of each are kept, and one on its way: together "
-      << bytes_text((keep + 1) * together) << '\n';
   const auto folder = existing_part(setup.config.out);
   if (!folder) return;
   std::error_code error;
   const auto room = static_cast<double>(std::filesystem::space(*folder, error).available);
   if (error) return;
   out << "  free in " << folder->string() << ": " << bytes_text(room)
-      << (room < (keep + 1) * together ? ", which is too little" : "") << '\n';
+      << (room < needed ? ", which is too little" : "") << '\n';
 }
 
 double encoded(fragment::Encoding encoding, std::int64_t elements) {
@@ -149,6 +168,39 @@ void add_way(std::ostream& out, const Setup& setup, const std::string& way,
       << " in the round of the largest fragment)\n";
 }
 
+// Seconds of an inner step on this machine, at the least.
+struct StepTime {
+  double flops;
+  double rate;
+  double seconds() const { return flops / rate; }
+  std::string text() const {
+    return "at least " + fixed_text(seconds(), 3) + " s (" + fixed_text(1e-9 * flops, 1) +
+           " GFLOP at the " + fixed_text(1e-9 * rate, 0) + " GFLOP/s of a matrix product)";
+  }
+};
+
+StepTime step_time(const Setup& setup, const model::Size& size) {
+  const auto positions = static_cast<double>(setup.config.train.batch * setup.config.model.context);
+  return {size.flops * positions / setup.config.sync.ranks_per_learner,
+          product_rate(setup.config.train.threads)};
+}
+
+std::string gigabits(double bytes) { return fixed_text(8e-9 * bytes, 4) + " Gbit/s"; }
+
+// Round a ring of M learners 2 (M-1)/M of the values go over each link (docs/exchange.md).
+void add_ring(std::ostream& out, const Setup& setup, const model::Size& size) {
+  const auto& sync = setup.config.sync;
+  const bool every_step = setup.config.method == "data-parallel";
+  const double share = 2.0 * (sync.learners - 1) / sync.learners;
+  const double step = share * kFloat * static_cast<double>(setup.parameters) /
+                      (every_step ? 1 : static_cast<double>(sync.interval));
+  const StepTime time = step_time(setup, size);
+  out << "exchange round a ring, in f32:\n  " << bytes_text(step)
+      << " each way a learner and inner step\nbandwidth each way:\n  for inner steps of 1 s: "
+      << gigabits(step) << " a learner on average\n  for this machine's, " << time.text() << ": "
+      << gigabits(step / time.seconds()) << '\n';
+}
+
 void add_exchange(std::ostream& out, const Setup& setup, const model::Size& size) {
   const auto& sync = setup.config.sync;
   const auto& wire = setup.wire;
@@ -160,20 +212,15 @@ void add_exchange(std::ostream& out, const Setup& setup, const model::Size& size
   const double largest = std::max(encoded(wire.up, setup.largest_fragment),
                                   encoded(wire.down, setup.largest_fragment));
 
-  const auto positions = static_cast<double>(setup.config.train.batch * setup.config.model.context);
-  const double flops = size.flops * positions / sync.ranks_per_learner;
-  const double rate = product_rate(setup.config.train.threads);
-  const double seconds = flops / rate;
-  const auto gigabits = [](double amount) { return fixed_text(8e-9 * amount, 4) + " Gbit/s"; };
+  const StepTime time = step_time(setup, size);
+  const double seconds = time.seconds();
   // An exchange is a way up and a way down, and may take `overlap` steps.
   const double within = std::max(sync.overlap, 1.0) / 2;
   out << "bandwidth of the busier way:\n  for inner steps of 1 s: " << gigabits(step)
       << " a learner on average, " << gigabits(step * sync.learners) << " at the syncer, "
       << gigabits(largest / within) << " a learner so that the largest fragment's exchange takes "
-      << std::max(sync.overlap, 1.0) << " steps\n  for this machine's, at least "
-      << fixed_text(seconds, 3) << " s (" << fixed_text(1e-9 * flops, 1) << " GFLOP at the "
-      << fixed_text(1e-9 * rate, 0) << " GFLOP/s of a matrix product): " << gigabits(step / seconds)
-      << ", " << gigabits(step * sync.learners / seconds) << ", "
+      << std::max(sync.overlap, 1.0) << " steps\n  for this machine's, " << time.text() << ": "
+      << gigabits(step / seconds) << ", " << gigabits(step * sync.learners / seconds) << ", "
       << gigabits(largest / within / seconds) << '\n';
 }
 
@@ -197,7 +244,11 @@ std::string describe_run(const Setup& setup, const data::Dataset* dataset) {
   add_model(out, setup, size);
   add_memory(out, setup, dataset == nullptr ? 0 : dataset->bytes());
   add_checkpoints(out, setup);
-  add_exchange(out, setup, size);
+  if (config::has_syncer(setup.config)) {
+    add_exchange(out, setup, size);
+  } else {
+    add_ring(out, setup, size);
+  }
   return out.str();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "data/dataset.h"
@@ -12,5 +13,8 @@ namespace archipelago::runtime {
 // config.train.validation tokens, or so many positions' images; 0: all).
 evaluate::Score validation_score(const Setup& setup, const data::Dataset& dataset,
                                  std::span<const float> parameters, int threads);
+
+// Bytes that it takes besides the parameters: a model of its own.
+std::int64_t validation_bytes(const Setup& setup);
 
 }  // namespace archipelago::runtime

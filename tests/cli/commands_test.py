@@ -210,11 +210,21 @@ class Commands(unittest.TestCase):
             self.assertIn("a global one 949.4 MiB, one of every learner 4.2 GiB; 3 of each are kept, "
                           "and one on its way: together 20.4 GiB", result.stdout)
             self.assertNotIn("free in", result.stdout)
+            # Two of parameters and momentum; flat parameters, and a model with gradients and activations.
+            self.assertIn("a checkpoint on its way 949.4 MiB, a validation ", result.stdout)
             self.assertIn("the syncer (0), learner 0 (1), learner 1 (2), learner 2 (3), spare 0 (4)\n",
                           result.stdout)
             # Mean bits a second of an exchange for steps of a second.
             self.assertIn("0.4978 Gbit/s a learner on average, 1.4933 Gbit/s at the syncer",
                           result.stdout)
+        validation = lambda *more: float(re.search(r"a validation ([0-9.]+) GiB", run(
+            "train", "--dry-run", "--model.size", "124M", *more).stdout).group(1))
+        self.assertAlmostEqual(validation("--checkpoint.validate", "true") - validation(), 949.4 / 1024, delta=0.15)
+        lock_step = run("train", "--dry-run", "--model.size", "124M", "--method", "data-parallel").stdout
+        # One file, at the end; 4/3 of the gradients each way.
+        self.assertIn("a global one 949.4 MiB, at the end\n", lock_step)
+        self.assertIn("632.9 MiB each way a learner and inner step", lock_step)
+        self.assertNotIn("syncer", lock_step)
         on_hosts = run("launch", "--hosts", "h1,h2,h3", "--learners", "2", "--ranks-per-learner", "2",
                        "--", "--dry-run", "--model.vocabulary", "256", "--sync.spares", "0",
                        "--out", self.folder / "not" / "there")
