@@ -61,6 +61,7 @@ class Driver {
   void schedule_report(int learner, Nanoseconds after, bool at_once = false);
   void report(const Item& item);
   void plan_death(int site);
+  Nanoseconds after(Nanoseconds time, Nanoseconds by) const;
   Nanoseconds jitter(Site& site, Nanoseconds time);
   Outcome outcome();
 
@@ -207,6 +208,12 @@ void Driver::do_action(const sync::Action& action) {
   }
 }
 
+// What comes after the end of the run is all the same; a sum of many times may be more than
+// Nanoseconds hold.
+Nanoseconds Driver::after(Nanoseconds time, Nanoseconds by) const {
+  return time <= end_ && by <= end_ - time ? time + by : end_ + 1;
+}
+
 void Driver::assign(const sync::Assign& action) {
   Player& player = players_[action.learner];
   const bool again = player.incarnation >= 0;
@@ -215,8 +222,11 @@ void Driver::assign(const sync::Assign& action) {
   player.first_tokens = action.tokens;
   player.up_free = player.down_free = now_;
   const SiteLink& link = links_[player.site];
-  const Nanoseconds begin = now_ + link.latency + settings_.fragments * link.fragment_time +
-                            (again ? to_nanoseconds(scenario_.restart.join) : 0);
+  const Nanoseconds whole = link.fragment_time <= end_ / settings_.fragments
+                                ? settings_.fragments * link.fragment_time
+                                : end_ + 1;
+  Nanoseconds begin = after(now_ + link.latency, whole);
+  if (again) begin = after(begin, to_nanoseconds(scenario_.restart.join));
   const Boundary done = sites_[player.site].done_by(begin);
   player.site_tokens = done.tokens;
   player.site_steps = done.steps;
@@ -293,7 +303,7 @@ void Driver::ask(const sync::Ask& action) {
   }
   if (!end) return;
   const Nanoseconds sent =
-      std::max(end->time + jitter(site, end->time), player.up_free) + link.fragment_time;
+      after(std::max(end->time + jitter(site, end->time), player.up_free), link.fragment_time);
   player.up_free = sent;
   ++transfers_;
   player.given[action.fragment] = end->steps - copy.steps;
@@ -327,7 +337,7 @@ void Driver::publish(const sync::Publish& action) {
   for (Player& player : players_) {
     if (player.site < 0) continue;
     const SiteLink& link = links_[player.site];
-    const Nanoseconds arrived = std::max(now_, player.down_free) + link.fragment_time;
+    const Nanoseconds arrived = after(std::max(now_, player.down_free), link.fragment_time);
     player.down_free = arrived;
     ++transfers_;
     Site& site = sites_[player.site];

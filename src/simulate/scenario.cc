@@ -99,8 +99,8 @@ std::vector<config::Option> restart_options(Restart& r, Checkpoint& c) {
 
 std::vector<config::Option> train_options(Train& t) {
   return {
-      positive("train.days", t.days, 1e5, "simulated time"),
-      positive("train.step_seconds", t.step_seconds, 1e6, "of an inner step without failures"),
+      positive("train.days", t.days, 5e4, "simulated time"),
+      real("train.step_seconds", t.step_seconds, 1e-6, 1e6, "of an inner step without failures"),
       real("train.jitter", t.jitter, 0, 1, "standard deviation of a step's time, as a share"),
       real("train.spread", t.spread, 0, 100,
            "the slowest learner's steps take 1 + this times the fastest's"),

@@ -12,7 +12,7 @@ namespace archipelago::simulate {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kLongest = 9e9;  // seconds that Nanoseconds hold
+constexpr double kLongest = 4.6e9;  // seconds; Nanoseconds hold the sum of two
 
 }  // namespace
 

@@ -14,6 +14,7 @@ namespace archipelago::simulate {
 
 using sync::Nanoseconds;
 
+// At most 146 years, longer than any run: the sum with a time within a run is within Nanoseconds.
 Nanoseconds to_nanoseconds(double seconds);
 
 // Part of the cluster that trains as one: a learner's chips, or all of them.

@@ -91,6 +91,9 @@ class Commands(unittest.TestCase):
                             *self.launch("--sync.learners", "3")[1:])
         self.assertFalse((self.folder / "run").exists())
 
+    def test_times_that_round_to_nothing(self):
+        self.assert_refused(USAGE, ["--train.step_seconds", "1e-10"], "simulate", "--train.step_seconds", "1e-10")
+
     def test_a_prediction_takes_nothing_else(self):
         for option in ("--config=x.ini", "--sweep=learners=1,8", "--cluster.chips=5"):
             self.assert_refused(USAGE, [option.split("=")[0], "--from"], "simulate", "--from", "run",

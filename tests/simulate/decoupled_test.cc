@@ -99,6 +99,23 @@ TEST(Decoupled, ASlowLinkStretchesRoundsAndNotTraining) {
   EXPECT_GT(outcome.staleness, 60);
 }
 
+// A fragment is on its way for longer than Nanoseconds can say.
+TEST(Decoupled, ALinkMayBeAsSlowAsItLikes) {
+  Scenario scenario;
+  scenario.failure.mtbf_hours = 1e12;
+  scenario.train.days = 0.05;
+  scenario.sync.learners = 4;
+  for (const double gbps : {1e-10, 1e-20, 1e-300}) {
+    scenario.link.gbps = {gbps};
+    EXPECT_EQ(simulate_decoupled(scenario, 1).rounds, 0) << gbps;
+    scenario.link.gbps = {0, gbps};
+    const Outcome outcome = simulate_decoupled(scenario, 1);
+    EXPECT_NEAR(outcome.goodput, 0.5, 1e-3) << gbps;
+    EXPECT_EQ(outcome.contributions[3], 0) << gbps;
+    EXPECT_GT(outcome.contributions[0], 1000) << gbps;
+  }
+}
+
 TEST(Decoupled, LearnersOfASlowRegionGiveOlderFragments) {
   Scenario scenario;
   scenario.failure.mtbf_hours = 1e12;
