@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 
 #include "cli/commands.h"
 #include "cli/launch_plan.h"
@@ -26,11 +27,37 @@ struct LaunchOptions {
   int learners = 0;
   int ranks_per_learner = 0;
   int syncers = 0;
-  std::string hosts;
+  std::vector<std::string> hosts;
   LaunchRules rules;
   bool print = false;
   bool json = false;
 };
+
+std::string joined(const std::vector<std::string>& words, char separator) {
+  std::string text;
+  for (const std::string& word : words)
+    text += (text.empty() ? "" : std::string(1, separator)) + word;
+  return text;
+}
+
+config::Option hosts_option(std::vector<std::string>& hosts) {
+  return {.name = "hosts",
+          .argument = "H1,H2",
+          .help = "hosts to use; none: this one, or Slurm's",
+          .default_value = "",
+          .set =
+              [&hosts](const std::string& text) {
+                hosts.clear();
+                std::istringstream stream(text + ',');
+                for (std::string name; std::getline(stream, name, ',');) {
+                  if (name.find_first_not_of(' ') == name.npos) {
+                    throw std::invalid_argument("the name of a host is empty");
+                  }
+                  hosts.push_back(name);
+                }
+              },
+          .get = [&hosts] { return joined(hosts, ','); }};
+}
 
 std::vector<config::Option> options_of(LaunchOptions& o) {
   return {
@@ -38,7 +65,7 @@ std::vector<config::Option> options_of(LaunchOptions& o) {
       config::integer("ranks-per-learner", o.ranks_per_learner, 0, 4096,
                       "ranks of an island; 0: sync.ranks_per_learner"),
       config::integer("syncers", o.syncers, 0, 64, "syncers; 0: sync.syncers"),
-      config::text("hosts", o.hosts, "H1,H2", "hosts to use; none: this one, or Slurm's"),
+      hosts_option(o.hosts),
       config::integer(
           "restarts", o.rules.restarts, 0, 1'000'000,
           "start a run that failed as a whole again, so often without a new checkpoint"),
@@ -65,15 +92,6 @@ void require_separator(std::span<const std::string> own, bool has_separator) {
                                        std::string(kUsage.synopsis));
     }
   }
-}
-
-std::vector<std::string> split_words(const std::string& text, char separator) {
-  std::vector<std::string> words;
-  std::istringstream stream(text);
-  for (std::string word; std::getline(stream, word, separator);) {
-    if (!word.empty()) words.push_back(word);
-  }
-  return words;
 }
 
 // mpirun's own words would be about daemons.
@@ -119,7 +137,7 @@ int run_launch(std::span<const std::string> arguments) {
   LaunchOptions options;
   require_separator(own, separator != arguments.end());
   if (!read_arguments(kUsage, options_of(options), own)) return 0;
-  const auto hosts = options.hosts.empty() ? allocated_hosts() : split_words(options.hosts, ',');
+  const auto hosts = options.hosts.empty() ? allocated_hosts() : options.hosts;
   const bool dry = std::erase(passed, "--dry-run") > 0;
   passed = train_arguments(options, std::move(passed));
   if (dry) return run_dry(passed, hosts);
@@ -129,7 +147,7 @@ int run_launch(std::span<const std::string> arguments) {
     print_plan(plan_of(config, hosts), options.json);
     return 0;
   }
-  require_known(split_words(options.hosts, ','));
+  require_known(options.hosts);
   return run_with_restarts(config, hosts, options.rules);
 }
 

@@ -38,12 +38,23 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kHostsTime{20};  // for a word with every host
 
+// Removes what this host's launchers that were killed have left beside `own`, a name with this
+// launcher's process id at its end.
+void remove_left_behind(const fs::path& own) {
+  std::error_code error;  // another user's
+  for (const auto& entry : fs::directory_iterator(own.parent_path(), error)) {
+    if (entry.path().stem() != own.stem()) continue;
+    const int pid = std::atoi(entry.path().extension().c_str() + 1);
+    if (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH) fs::remove_all(entry.path(), error);
+  }
+}
+
 // A folder of this launcher's own for what MPI shares between processes, removed at the end: ranks
 // that are killed leave their files there.
 class Scratch {
  public:
   Scratch() : path_(name()) {
-    remove_left_behind();
+    remove_left_behind(path_);
     fs::create_directories(path_);
     fs::permissions(path_, fs::perms::owner_all);
   }
@@ -64,16 +75,6 @@ class Scratch {
   fs::path host_file() const { return path_ / "hosts"; }
 
  private:
-  // Of this host's launchers that were killed.
-  void remove_left_behind() const {
-    std::error_code error;  // another user's
-    for (const auto& entry : fs::directory_iterator(path_.parent_path(), error)) {
-      if (entry.path().stem() != path_.stem()) continue;
-      const int pid = std::atoi(entry.path().extension().c_str() + 1);
-      if (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH) fs::remove_all(entry.path(), error);
-    }
-  }
-
   fs::path path_;
 };
 
@@ -252,11 +253,10 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   const Summary summary(folder);
   StopRequest stop(folder);
   runtime::forget_refusal(scratch.path());
-  std::error_code error;                                // whose folder it is, the ranks will tell
-  fs::remove_all(runtime::roll_in_run(folder), error);  // of a launcher that was killed
-  StartWatch start(
-      hosts.empty() ? runtime::roll_in_scratch(scratch.path()) : runtime::roll_in_run(folder),
-      parts(config, plan), runtime::RunFolder(folder).status(), start_seconds);
+  const fs::path roll_in_run = runtime::roll_in_run(folder, scratch.path());
+  remove_left_behind(roll_in_run);
+  StartWatch start(hosts.empty() ? runtime::roll_in_scratch(scratch.path()) : roll_in_run,
+                   parts(config, plan), runtime::RunFolder(folder).status(), start_seconds);
   // Several syncers have no use for one: where a host is lost, one of them is.
   std::optional<HeldLifeline> lifeline;
   if (hosts.size() > 1 && config::has_syncer(config) && config.sync.syncers == 1) {
@@ -281,6 +281,7 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   const JobEnd end = job.wait({is_over, [&](int) { stop.make(); }, goes_on});
   if (lifeline) lifeline->release();
   // mpirun removes its folder itself unless it was killed.
+  std::error_code error;
   fs::remove_all(fs::temp_directory_path(error) / ("ompi." + std::to_string(job.pid())), error);
   if (const auto said = summary.read()) {
     return {.code = said->at("exit_code").get<int>(),

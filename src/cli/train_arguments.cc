@@ -4,6 +4,7 @@
 
 #include "config/options.h"
 #include "core/error.h"
+#include "runtime/run_folder.h"
 
 namespace archipelago::cli {
 namespace {
@@ -50,6 +51,13 @@ config::RunConfig parse_train_arguments(std::span<const std::string> arguments,
                                         std::span<const config::Option> more) {
   config::RunConfig config = config::parse_run_config(arguments, defaults, more);
   if (config.out.empty()) throw Error(ExitCode::usage, "no run folder given; add --out FOLDER");
+  if (config.data.path.empty() && config.resume &&
+      !std::filesystem::exists(runtime::RunFolder(config.out).config())) {
+    throw Error(ExitCode::configuration,
+                "--out " + config.out +
+                    ": there is no config.ini and so no run to resume; name the folder where the "
+                    "run is now, or begin one by adding --data.path FILE");
+  }
   if (config.data.path.empty()) {
     throw Error(ExitCode::usage,
                 "no data given; add --data.path FILE (archipelago prepare makes one)");

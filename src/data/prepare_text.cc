@@ -9,7 +9,18 @@
 namespace archipelago::data {
 namespace {
 
+void require_no_device(const std::filesystem::path& file) {
+  std::error_code error;  // whoever reads it will say
+  const auto type = std::filesystem::status(file, error).type();
+  if (type == std::filesystem::file_type::character || type == std::filesystem::file_type::block) {
+    throw Error(ExitCode::bad_data, "cannot read " + file.string() +
+                                        ": it is a device, which may have no end; give a file or "
+                                        "a pipe");
+  }
+}
+
 std::string read_all(const std::vector<std::filesystem::path>& files) {
+  for (const auto& file : files) require_no_device(file);
   std::string text;
   try {
     for (const std::filesystem::path& file : files) text += read_file(file);

@@ -19,12 +19,12 @@ namespace {
 constexpr std::chrono::seconds kBeat{1};
 
 std::filesystem::path own_file(const std::filesystem::path& out, int rank) {
-  std::error_code error;
-  if (const auto file = roll_file(roll_in_run(out), rank); std::filesystem::exists(file, error)) {
-    return file;
-  }
   const char* const scratch = std::getenv("OMPI_MCA_btl_sm_backing_directory");
-  return scratch == nullptr ? "" : roll_file(roll_in_scratch(scratch), rank);
+  if (scratch == nullptr) return "";
+  std::error_code error;
+  const auto in_run = roll_file(roll_in_run(out, scratch), rank);
+  return std::filesystem::exists(in_run, error) ? in_run
+                                                : roll_file(roll_in_scratch(scratch), rank);
 }
 
 void beat(const std::filesystem::path& file) {

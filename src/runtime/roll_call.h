@@ -10,12 +10,13 @@ namespace archipelago::runtime {
 // until it is gone.
 
 // Where the files lie: in the scratch folder of a job on the launcher's host, else in the run's own
-// folder, which all hosts see.
+// folder, which all hosts see, by the scratch folder's name: each launcher has its own.
 inline std::filesystem::path roll_in_scratch(const std::filesystem::path& scratch) {
   return scratch / "start";
 }
-inline std::filesystem::path roll_in_run(const std::filesystem::path& out) {
-  return out / ".start";
+inline std::filesystem::path roll_in_run(const std::filesystem::path& out,
+                                         const std::filesystem::path& scratch) {
+  return out / (".start." + scratch.filename().string());
 }
 inline std::filesystem::path roll_file(const std::filesystem::path& roll, int rank) {
   return roll / std::to_string(rank);

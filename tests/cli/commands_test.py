@@ -81,6 +81,8 @@ class Commands(unittest.TestCase):
         self.assert_refused(USAGE, ["--out"], "launch", "--", "--data.path", "x.h5")
         self.assert_refused(USAGE, ["'host.invalid'"], "launch", "--hosts",
                             "localhost,host.invalid", *self.launch()[1:])
+        for hosts in ("", " ", "a,,b", ",a", "a,"):
+            self.assert_refused(USAGE, ["--hosts", "empty"], "launch", "--hosts", hosts, *self.launch()[1:])
         self.assert_refused(USAGE, ["--data.path"], "launch", "--", "--out", "run")
         self.assert_refused(USAGE, ["--out"], "train")
         self.assert_refused(USAGE, ["--sync.quorom", "--sync.quorum"],
@@ -147,6 +149,13 @@ class Commands(unittest.TestCase):
         for odd in (self.folder, self.folder / "missing"):
             self.assert_refused(BAD_DATA, [str(odd)], "prepare", "text", odd, "--out",
                                 self.folder / "x.h5")
+        for device in ("/dev/zero", "/dev/null"):
+            self.assert_refused(BAD_DATA, [device, "is a device"], "prepare", "text", text, device, "--out",
+                                self.folder / "x.h5")
+        with subprocess.Popen(["cat", text], stdout=subprocess.PIPE) as piped:
+            result = subprocess.run([PROGRAM, "prepare", "text", "/dev/stdin", "--out", self.folder / "piped.h5"],
+                                    stdin=piped.stdout, capture_output=True, text=True)
+        self.assertEqual(result.returncode, DONE, result.stderr)
         # A new file would take their place.
         link = self.folder / "link"
         link.symlink_to(data)
@@ -186,6 +195,13 @@ class Commands(unittest.TestCase):
                        f"--out={self.folder}/run"):
             self.assertIn(option, command)
         self.assertFalse((self.folder / "run").exists())
+
+    def test_there_is_no_run_to_resume(self):
+        # As where a run's folder was moved away while it trained.
+        (self.folder / "run" / "checkpoints").mkdir(parents=True)
+        for name in ("run", "missing"):
+            self.assert_refused(CONFIGURATION, [str(self.folder / name), "config.ini", "no run"], "launch", "--",
+                                "--out", self.folder / name, "--resume")
 
     def test_a_resumed_job_takes_nothing_more_from_its_folder(self):
         # An empty value can be given to launch, but to no rank.
@@ -384,6 +400,13 @@ class Commands(unittest.TestCase):
         self.assert_refused(CONFIGURATION, ["status.json"], "watch", self.folder)
         (run_folder / "status.json").write_text('{"state": 5, "learners": []}')
         self.assert_refused(BAD_DATA, ["status.json"], "watch", run_folder)
+
+    def test_fuzzing_ends(self):
+        # To libFuzzer 0 is for ever.
+        for seconds in ("0", "-1", "1s", ""):
+            result = subprocess.run([FUZZ, seconds], capture_output=True, text=True)
+            self.assertEqual((result.returncode, result.stdout), (USAGE, ""))
+            self.assertRegex(result.stderr, r"\Ausage: tests/fuzz/run [^\n]+\n\Z")
 
     def test_output_that_cannot_be_written(self):
         with open("/dev/full", "w") as full:

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "cli/launch_plan.h"
+#include "runtime/roll_call.h"
 
 namespace archipelago::cli {
 namespace {
@@ -41,6 +42,27 @@ class StartWatchTest : public testing::Test {
   fs::path roll_ = run_ / ".start";
   time_t beats_ = 1000;
 };
+
+TEST_F(StartWatchTest, TwoLaunchersOnOneFolderLeaveEachOtherAlone) {
+  roll_ = runtime::roll_in_run(run_, "/dev/shm/archipelago.h.11");
+  StartWatch first = watch();
+  for (const int rank : {0, 1, 2}) come(rank);
+  first.look(0);
+  const fs::path rolls[] = {roll_, runtime::roll_in_run(run_, "/dev/shm/archipelago.h.12")};
+  {
+    roll_ = rolls[1];
+    StartWatch second = watch();
+    EXPECT_FALSE(second.anybody_came());
+    roll_ = rolls[0];
+    for (int now = 1; now < 40; ++now) {
+      for (const int rank : {0, 1, 2}) touch(rank);
+      first.look(now);
+      ASSERT_EQ(first.missing(), "") << now;
+    }
+  }
+  EXPECT_TRUE(fs::exists(rolls[0]));
+  EXPECT_FALSE(fs::exists(rolls[1]));
+}
 
 TEST_F(StartWatchTest, NamesWhoHasNotComeAndWhoHasFallenSilent) {
   StartWatch start = watch();
