@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 
 #include "simulate/distributions.h"
 
@@ -46,21 +47,22 @@ double utilisation(const Exchange& x, double gbps) {
   double now = 0;
   double link_free = 0;
   double next = period - 1;  // the step that sends next
-  double pending = 0;        // when the exchange under way is complete
-  double deadline_step = -1;
+  struct Pending {
+    double last_step;  // that it may take
+    double complete;   // when it is
+  };
+  std::deque<Pending> under_way;
   for (int step = 0; step < x.steps; ++step) {
     if (step >= next) {
       link_free = send(x, factor * model / parts, static_cast<int>(exchanges % strides),
                        static_cast<int>(strides), now, link_free, gbps);
-      pending = link_free + 2 * x.latency;
       ++exchanges;
-      deadline_step = step + overlap;
+      under_way.push_back({step + overlap, link_free + 2 * x.latency});
       next += period;
     }
     now += x.step_seconds;
-    if (deadline_step >= 0 && step >= deadline_step) {
-      now = std::max(now, pending);
-      deadline_step = -1;
+    for (; !under_way.empty() && step >= under_way.front().last_step; under_way.pop_front()) {
+      now = std::max(now, under_way.front().complete);
     }
   }
   return x.steps * x.step_seconds / now;

@@ -86,6 +86,19 @@ TEST(Published, BandwidthOfStreamingDiLoCoWithinOneStep) {
   }
 }
 
+// Also where a fragment leaves before the one before must be there.
+TEST(Exchange, StreamingDiLoCoGoesNoFasterThanItsLink) {
+  Exchange exchange{.method = Method::streaming_diloco, .interval = 24, .fragments = 24};
+  for (const double overlap : {0, 1, 2, 5}) {
+    exchange.overlap = overlap;
+    // 16 bits of a 24th of 1e9 parameters, between two learners, in every step of a second.
+    const double gigabits = 16.0 / 24;
+    EXPECT_NEAR(utilisation(exchange, gigabits / 10), 0.1, 0.01) << overlap;
+    EXPECT_LT(utilisation(exchange, 1e-300), 1e-200) << overlap;
+    EXPECT_GT(utilisation(exchange, gigabits * 1000), 0.99) << overlap;
+  }
+}
+
 TEST(Published, BandwidthOfDecoupledDiLoCoWithinOneStep) {
   Scenario scenario = read_scenario("paper-bandwidth.ini");
   const auto off = [&](Method method, double published) {
