@@ -31,13 +31,14 @@ std::string name_of_start() {
 
 }  // namespace
 
-HeldLifeline::HeldLifeline(fs::path folder)
-    : folder_(std::move(folder)), launcher_(name_of_start()) {
+HeldLifeline::HeldLifeline(fs::path folder, const fs::path& scratch)
+    : folder_(std::move(folder)),
+      file_(runtime::lifeline_file(folder_, scratch)),
+      launcher_(name_of_start()) {
   std::error_code error;  // there is none
-  fs::remove(runtime::lifeline_file(folder_), error);
   fs::remove(runtime::lifeline_log(folder_), error);
   try {
-    runtime::write_beat(runtime::lifeline_file(folder_), {launcher_, count_});
+    runtime::write_beat(file_, {launcher_, count_});
     held_ = true;
   } catch (const std::system_error&) {
     // The run will say that its folder cannot be written to.
@@ -48,7 +49,7 @@ void HeldLifeline::beat(double now) {
   if (!held_ || now - beaten_ < kBeatSeconds) return;
   beaten_ = now;
   try {
-    runtime::write_beat(runtime::lifeline_file(folder_), {launcher_, ++count_});
+    runtime::write_beat(file_, {launcher_, ++count_});
   } catch (const std::system_error&) {
     // Ranks wait for a minute.
   }
@@ -58,7 +59,7 @@ void HeldLifeline::release() noexcept {
   if (!held_) return;
   held_ = false;
   std::error_code error;  // it is gone with the folder
-  fs::remove(runtime::lifeline_file(folder_), error);
+  fs::remove(file_, error);
 }
 
 bool HeldLifeline::run_goes_on(double now) {

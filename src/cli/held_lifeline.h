@@ -14,8 +14,9 @@ namespace archipelago::cli {
 // it once mpirun has ended.
 class HeldLifeline {
  public:
-  // Makes the file in the run's folder; where it cannot be made the job ends with mpirun.
-  explicit HeldLifeline(std::filesystem::path folder);
+  // Makes the file in the run's folder, by the name of the job's scratch folder; where it cannot be
+  // made the job ends with mpirun.
+  HeldLifeline(std::filesystem::path folder, const std::filesystem::path& scratch);
   ~HeldLifeline() { release(); }
   HeldLifeline(const HeldLifeline&) = delete;
   HeldLifeline& operator=(const HeldLifeline&) = delete;
@@ -34,6 +35,7 @@ class HeldLifeline {
   void copy_log();
 
   std::filesystem::path folder_;
+  std::filesystem::path file_;
   std::string launcher_;
   bool held_ = false;
   std::int64_t count_ = 0;

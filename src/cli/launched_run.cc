@@ -27,6 +27,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/program.h"
+#include "runtime/lifeline.h"
 #include "runtime/refusal.h"
 #include "runtime/roll_call.h"
 #include "runtime/run_folder.h"
@@ -260,7 +261,8 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   // Several syncers have no use for one: where a host is lost, one of them is.
   std::optional<HeldLifeline> lifeline;
   if (hosts.size() > 1 && config::has_syncer(config) && config.sync.syncers == 1) {
-    lifeline.emplace(folder);
+    remove_left_behind(runtime::lifeline_file(folder, scratch.path()));
+    lifeline.emplace(folder, scratch.path());
   }
   Job job(plan.command, plan.environment);
   const SyncerWatch syncer(folder);

@@ -33,7 +33,10 @@ constexpr int kLooksWithout = 3;         // the same, where the file seems to be
 constexpr double kLookSeconds = 1;
 constexpr double kLongestLook = 5;  // more is this process's own standing still
 
-std::string held_by;  // the launcher; "" in a process that does not stand apart
+// In a process that stands apart.
+std::filesystem::path held_file;
+std::string held_by;  // the launcher
+
 volatile sig_atomic_t child = 0;
 std::atomic<bool> on_lifeline{false};
 std::atomic<bool> slack{false};
@@ -73,11 +76,16 @@ void redirect_output(const std::filesystem::path& file) {
   ::dup2(opened.get(), STDERR_FILENO);
 }
 
+std::filesystem::path own_file(const std::filesystem::path& out) {
+  const char* const scratch = std::getenv("OMPI_MCA_btl_sm_backing_directory");
+  return scratch == nullptr ? "" : lifeline_file(out, scratch);
+}
+
 void watch(const std::filesystem::path& out) {
   mpi::wait_until_launcher_is_gone();
   redirect_output(lifeline_log(out));
   on_lifeline = true;
-  Lifeline lifeline(lifeline_file(out), held_by);
+  Lifeline lifeline(held_file, held_by);
   for (double last = now_seconds(), now = last; lifeline.holds(std::min(now - last, kLongestLook));
        now = now_seconds()) {
     last = now;
@@ -126,7 +134,8 @@ bool Lifeline::holds(double seconds) {
 bool Lifeline::is_slack() const { return silent_ >= kPatienceSeconds / 2; }
 
 void stand_apart(const std::filesystem::path& out) {
-  const auto beat = read_beat(lifeline_file(out));
+  const auto file = own_file(out);
+  const auto beat = read_beat(file);
   if (!beat) return;
   {
     const BlockedSignals until_it_is_settled_who_is_who;
@@ -140,6 +149,7 @@ void stand_apart(const std::filesystem::path& out) {
     }
   }
   if (child > 0) end_as_child_ends();
+  held_file = file;
   held_by = beat->launcher;
 }
 

@@ -12,9 +12,10 @@ namespace archipelago::runtime {
 // changes every second, and goes on watching over the run. A rank that MPI's launcher has left ends
 // itself when that file is gone, is another start's, or has not changed for a minute.
 
-// The file.
-inline std::filesystem::path lifeline_file(const std::filesystem::path& out) {
-  return out / ".launcher";
+// The file, by the name of the job's scratch folder: each launcher has its own.
+inline std::filesystem::path lifeline_file(const std::filesystem::path& out,
+                                           const std::filesystem::path& scratch) {
+  return out / (".launcher." + scratch.filename().string());
 }
 // Where ranks write what they have to say once nobody reads their standard error any more.
 inline std::filesystem::path lifeline_log(const std::filesystem::path& out) {
@@ -51,10 +52,10 @@ class Lifeline {
   int looks_without_ = 0;
 };
 
-// Where the run's folder has the file: goes on as a child process in a session of its own, which
-// the launcher's daemon does not reach when it ends its ranks, while this process stands in for it
-// there, ends as it ends, and never returns. To be called before MPI starts and while there is one
-// thread. Throws std::system_error.
+// Where the run's folder has this job's file: goes on as a child process in a session of its own,
+// which the launcher's daemon does not reach when it ends its ranks, while this process stands in
+// for it there, ends as it ends, and never returns. To be called before MPI starts and while there
+// is one thread. Throws std::system_error.
 void stand_apart(const std::filesystem::path& out);
 
 // To be called once MPI has started: from now on this process, if it stands apart, outlives MPI's

@@ -20,18 +20,19 @@ class HeldLifelineTest : public testing::Test {
   ~HeldLifelineTest() override { fs::remove_all(run_); }
 
   std::optional<runtime::Beat> beat() const {
-    return runtime::read_beat(runtime::lifeline_file(run_));
+    return runtime::read_beat(runtime::lifeline_file(run_, scratch_));
   }
   void write_status(const std::string& text) {
     write_file(run_ / "status.json", text, Durability::unflushed);
   }
   void say_that_it_goes_on() { write_status(R"({"state": "training", "launcher": "gone"})"); }
 
+  fs::path scratch_ = "archipelago.h1.17";
   fs::path run_ = fs::temp_directory_path() / ("held_lifeline." + std::to_string(::getpid()));
 };
 
 TEST_F(HeldLifelineTest, BeatsOnceASecondUntilReleased) {
-  HeldLifeline lifeline(run_);
+  HeldLifeline lifeline(run_, scratch_);
   const auto first = beat();
   ASSERT_TRUE(first);
   lifeline.beat(10);
@@ -49,17 +50,17 @@ TEST_F(HeldLifelineTest, BeatsOnceASecondUntilReleased) {
 TEST_F(HeldLifelineTest, EachStartHasItsOwnName) {
   std::string name;
   {
-    const HeldLifeline lifeline(run_);
+    const HeldLifeline lifeline(run_, scratch_);
     name = beat()->launcher;
   }
   EXPECT_FALSE(beat());
-  const HeldLifeline lifeline(run_);
+  const HeldLifeline lifeline(run_, scratch_);
   EXPECT_NE(beat()->launcher, name);
 }
 
 TEST_F(HeldLifelineTest, ARunThatSaysNothingIsOverAfterTenSeconds) {
   write_status(R"({"state": "training"})");
-  HeldLifeline lifeline(run_);
+  HeldLifeline lifeline(run_, scratch_);
   EXPECT_TRUE(lifeline.run_goes_on(100));
   EXPECT_TRUE(lifeline.run_goes_on(109));
   write_status(R"({"state": "training", "round": 2})");  // written before mpirun ended
@@ -68,7 +69,7 @@ TEST_F(HeldLifelineTest, ARunThatSaysNothingIsOverAfterTenSeconds) {
 }
 
 TEST_F(HeldLifelineTest, ARunThatGoesOnIsFollowedUntilItsStatusStandsStill) {
-  HeldLifeline lifeline(run_);
+  HeldLifeline lifeline(run_, scratch_);
   EXPECT_TRUE(lifeline.run_goes_on(100));
   for (double now = 105; now < 500; now += 20) {
     say_that_it_goes_on();
@@ -79,7 +80,7 @@ TEST_F(HeldLifelineTest, ARunThatGoesOnIsFollowedUntilItsStatusStandsStill) {
 }
 
 TEST_F(HeldLifelineTest, OnceReleasedNothingGoesOn) {
-  HeldLifeline lifeline(run_);
+  HeldLifeline lifeline(run_, scratch_);
   say_that_it_goes_on();
   EXPECT_TRUE(lifeline.run_goes_on(100));
   lifeline.release();
@@ -87,7 +88,7 @@ TEST_F(HeldLifelineTest, OnceReleasedNothingGoesOn) {
 }
 
 TEST_F(HeldLifelineTest, ShowsWhatRanksSayMeanwhileOnce) {
-  HeldLifeline lifeline(run_);
+  HeldLifeline lifeline(run_, scratch_);
   const auto shown = [&](double now) {
     testing::internal::CaptureStderr();
     lifeline.run_goes_on(now);

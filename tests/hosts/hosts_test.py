@@ -136,7 +136,7 @@ class HostsTest(MpiTest):
         self.assertEqual(run.summary()["outcome"], "stopped")
         self.assertEqual(sum("settings" in entry for entry in run.events()), 1, "it started again")
         self.wait_for_the_end_of(pids)
-        self.assertFalse((run.out / ".launcher").exists())
+        self.assertEqual(list(run.out.glob(".launcher*")), [])
 
     def wait_for_the_end_of(self, pids):
         deadline = time.monotonic() + JOB_SECONDS

@@ -17,8 +17,14 @@ namespace fs = std::filesystem;
 
 class LifelineTest : public testing::Test {
  protected:
-  LifelineTest() { fs::create_directories(run_); }
-  ~LifelineTest() override { fs::remove_all(run_); }
+  LifelineTest() {
+    fs::create_directories(run_);
+    ::setenv("OMPI_MCA_btl_sm_backing_directory", scratch_.c_str(), 1);
+  }
+  ~LifelineTest() override {
+    ::unsetenv("OMPI_MCA_btl_sm_backing_directory");
+    fs::remove_all(run_);
+  }
 
   // A process that does this, standing apart where there is a launcher.
   pid_t start(const std::function<void()>& play) const {
@@ -56,7 +62,9 @@ class LifelineTest : public testing::Test {
   }
 
   fs::path run_ = fs::temp_directory_path() / ("lifeline." + std::to_string(::getpid()));
-  fs::path file_ = lifeline_file(run_);
+  // As the job's launcher names it to its ranks.
+  fs::path scratch_ = run_ / "archipelago.h1.17";
+  fs::path file_ = lifeline_file(run_, scratch_);
 };
 
 TEST_F(LifelineTest, ABeatIsReadAsItWasWritten) {
@@ -103,6 +111,7 @@ TEST_F(LifelineTest, DoesNotHoldOnceTheFileIsGone) {
 }
 
 TEST_F(LifelineTest, WithoutOneNobodyStandsApart) {
+  write_beat(lifeline_file(run_, "archipelago.h1.18"), {"h1.18.1", 1});  // another launcher's
   const pid_t pid = start(play_until_killed());
   EXPECT_EQ(player(), pid);
   ::kill(pid, SIGTERM);
