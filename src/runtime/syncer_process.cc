@@ -96,6 +96,7 @@ bool SyncerProcess::turn() {
   watch_for_stop();
   watch_for_nobody();
   note_launcher();
+  find_dead_spares();
   inflict_chaos();
   start_waiting_save();
   note_saved();
@@ -119,21 +120,23 @@ bool SyncerProcess::turn() {
 void SyncerProcess::listen() {
   std::vector<int> lost;
   link_.poll(lost);
-  for (const int peer : lost) {
-    IslandBook& book = islands_[static_cast<std::size_t>(peer)];
-    book.lost = true;
-    if (book.finished) continue;
-    ++lost_islands_;
-    log_warning("island " + std::to_string(peer) + " (" + book.members.front().host + ") is lost");
-    end_life(peer);
-    tell(sync::IslandLost{peer, "its leader died"});
-  }
+  for (const int peer : lost) lose_island(peer, "its leader died");
   for (int peer = 0; peer < static_cast<int>(islands_.size()); ++peer) {
     if (islands_[static_cast<std::size_t>(peer)].lost) continue;
     if (const auto report = link_.read_report(peer)) on_report(peer, *report);
     while (const auto fragment = link_.read_fragment(peer)) arrivals_.take(peer, *fragment);
   }
   for (const auto& taken : arrivals_.read(kReadElements)) on_fragment(taken);
+}
+
+void SyncerProcess::lose_island(int peer, const std::string& reason) {
+  IslandBook& book = islands_[static_cast<std::size_t>(peer)];
+  book.lost = true;
+  if (book.finished) return;
+  ++lost_islands_;
+  log_warning("island " + std::to_string(peer) + " (" + book.members.front().host + ") is lost");
+  end_life(peer);
+  tell(sync::IslandLost{peer, reason});
 }
 
 void SyncerProcess::on_report(int peer, const link::Report& report) {
@@ -257,6 +260,22 @@ void SyncerProcess::note_launcher() {
   record_.add_event(nlohmann::json{{"t", elapsed_ns()}, {"launcher", "gone"}});
 }
 
+// Without MPI's launcher nobody tells of their deaths, and none of them must be given a place.
+void SyncerProcess::find_dead_spares() {
+  if (!launcher_gone_) return;
+  const double now = now_seconds();
+  const double limit = setup_.config.sync.suspect;
+  // Where this process itself was held up, what they have said may wait to be read.
+  const bool held_up = now - looked_at_spares_ > limit / 2;
+  looked_at_spares_ = now;
+  for (int peer = 0; peer < static_cast<int>(islands_.size()); ++peer) {
+    IslandBook& book = islands_[static_cast<std::size_t>(peer)];
+    if (held_up) book.heard = now;
+    if (book.lost || book.learner >= 0 || now - book.heard < limit) continue;
+    lose_island(peer, "it fell silent");
+  }
+}
+
 void SyncerProcess::tell(const sync::Event& event) {
   if (failure_) return;
   const sync::Nanoseconds now = elapsed_ns();
@@ -280,15 +299,9 @@ void SyncerProcess::begin_contributions() {
 
 // ---- The end -----------------------------------------------------------------------------------
 
-// Without MPI's launcher nobody tells of an island's death.
-bool SyncerProcess::is_gone(const IslandBook& book) const {
-  return book.lost || (launcher_gone_ && now_seconds() - book.heard > setup_.config.sync.expel);
-}
-
 bool SyncerProcess::goodbyes_done() {
-  const bool all = std::all_of(islands_.begin(), islands_.end(), [this](const IslandBook& book) {
-    return book.finished || is_gone(book);
-  });
+  const bool all = std::all_of(islands_.begin(), islands_.end(),
+                               [](const IslandBook& book) { return book.lost || book.finished; });
   if (!cuts_.empty() && !failure_) return false;
   if (!all && now_seconds() > goodbye_deadline_) {
     log_warning("some islands did not say goodbye in time");

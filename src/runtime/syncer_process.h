@@ -149,6 +149,8 @@ class SyncerProcess {
   void watch_for_stop();
   void watch_for_nobody();
   void note_launcher();
+  void find_dead_spares();
+  void lose_island(int peer, const std::string& reason);
   void watch_for_scale();
   void inflict_chaos();                             // syncer_chaos.cc
   void inflict(const Fault& fault);                 // syncer_chaos.cc
@@ -188,7 +190,6 @@ class SyncerProcess {
   void start_waiting_save();
   void note_saved();
   void note_validation();
-  bool is_gone(const IslandBook& book) const;
   bool goodbyes_done();
   void dismiss_islands();
 
@@ -261,6 +262,7 @@ class SyncerProcess {
   int lost_islands_ = 0;
   bool paused_ = false;
   bool launcher_gone_ = false;
+  double looked_at_spares_ = 0;
   std::int64_t tokens_at_start_ = 0;
   std::int64_t merged_at_start_ = 0;  // tokens
 
