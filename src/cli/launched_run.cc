@@ -1,13 +1,8 @@
 #include "cli/launched_run.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +16,7 @@
 #include "cli/held_lifeline.h"
 #include "cli/job.h"
 #include "cli/job_signs.h"
+#include "cli/scratch.h"
 #include "cli/start_watch.h"
 #include "config/options.h"
 #include "core/error.h"
@@ -38,46 +34,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kHostsTime{20};  // for a word with every host
-
-// Removes what this host's launchers that were killed have left beside `own`, a name with this
-// launcher's process id at its end.
-void remove_left_behind(const fs::path& own) {
-  std::error_code error;  // another user's
-  for (const auto& entry : fs::directory_iterator(own.parent_path(), error)) {
-    if (entry.path().stem() != own.stem()) continue;
-    const int pid = std::atoi(entry.path().extension().c_str() + 1);
-    if (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH) fs::remove_all(entry.path(), error);
-  }
-}
-
-// A folder of this launcher's own for what MPI shares between processes, removed at the end: ranks
-// that are killed leave their files there.
-class Scratch {
- public:
-  Scratch() : path_(name()) {
-    remove_left_behind(path_);
-    fs::create_directories(path_);
-    fs::permissions(path_, fs::perms::owner_all);
-  }
-  ~Scratch() {
-    std::error_code error;  // nobody is left to tell
-    fs::remove_all(path_, error);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  static fs::path name() {
-    const fs::path shared_memory = "/dev/shm";
-    const bool usable = ::access(shared_memory.c_str(), W_OK | X_OK) == 0;
-    return (usable ? shared_memory : fs::temp_directory_path()) /
-           ("archipelago." + host_name() + '.' + std::to_string(::getpid()));
-  }
-  const fs::path& path() const { return path_; }
-  fs::path host_file() const { return path_ / "hosts"; }
-
- private:
-  fs::path path_;
-};
 
 struct RunEnd {
   int code = 0;
