@@ -1,5 +1,6 @@
 #include "baseline/data_parallel.h"
 
+#include "baseline/conclude.h"
 #include "runtime/clock.h"
 
 namespace archipelago::baseline {
@@ -36,15 +37,6 @@ void DataParallel::start_ready(std::int64_t from) {
   unsent_end_ = from;
 }
 
-checkpoint::Global DataParallel::result() const {
-  const auto parameters = state_.parameters();
-  checkpoint::Global state;
-  state.common.tensors = setup_.tensors;
-  state.common.parameters.assign(parameters.begin(), parameters.end());
-  state.common.fragment_of_tensor = setup_.fragment_of_tensor;
-  state.common.versions.assign(setup_.fragments.size(), 0);
-  state.momentum.assign(parameters.size(), 0.0F);
-  return state;
-}
+checkpoint::Global DataParallel::result() const { return state_of(setup_, state_.parameters()); }
 
 }  // namespace archipelago::baseline

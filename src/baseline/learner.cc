@@ -5,10 +5,7 @@
 #include <filesystem>
 
 #include "runtime/clock.h"
-#include "runtime/global_state.h"
-#include "runtime/memory_table.h"
 #include "runtime/signals.h"
-#include "runtime/step_seconds.h"
 
 namespace archipelago::baseline {
 namespace {
@@ -22,16 +19,10 @@ Learner::Learner(const runtime::Setup& setup, const data::Dataset& dataset,
     : setup_(setup),
       folder_(folder),
       watches_folder_(rank == 0),
-      memory_before_(runtime::resident_bytes()),
       state_(setup, dataset, kernels::make_cpu_kernels(setup.config.train.threads),
              layout.island_of(rank), rank - layout.first_rank(layout.island_of(rank)),
              layout.ranks_per_island) {
-  state_.begin(0, 0, nullptr);
-  state_.take_fixed_share();
-  const runtime::GlobalState initial(setup);
-  for (int fragment = 0; fragment < setup.fragment_count(); ++fragment) {
-    state_.receive(fragment, 0, *initial.theta(fragment));
-  }
+  begin_at_the_start(setup, state_);
 }
 
 void Learner::train(Method& method, const Averager* averager, Roll& roll, Records* records) {
@@ -48,7 +39,7 @@ void Learner::train(Method& method, const Averager* averager, Roll& roll, Record
     const double began = runtime::now_seconds();
     const double blocked = method.blocked_seconds();
     const auto done = method.step(step);
-    note_step(done, runtime::now_seconds() - began - (method.blocked_seconds() - blocked));
+    notes_.note(done, runtime::now_seconds() - began - (method.blocked_seconds() - blocked));
     if (!meets) continue;
     const auto& entries = roll.finish();
     tell(entries);
@@ -72,15 +63,10 @@ bool Learner::shall_stop(const std::vector<RollEntry>& entries) {
 
 RollEntry Learner::entry(const Method& method, const Averager* averager) {
   RollEntry entry;
-  entry.steps = state_.steps();
-  entry.tokens = state_.tokens();
-  entry.loss = loss_;
-  entry.accuracy = accuracy_;
-  entry.step_seconds = step_seconds_;
+  notes_.fill(entry, state_);
+  entry.life_steps = state_.steps();
   entry.blocked_seconds = method.blocked_seconds();
   entry.busy_seconds = runtime::now_seconds() - started_;
-  entry.resident_bytes = runtime::resident_bytes();
-  entry.memory_ratio = runtime::memory_ratio(state_.memory(), memory_before_, entry.resident_bytes);
   if (averager != nullptr) {
     entry.bytes_sent = averager->bytes_sent();
     entry.bytes_received = averager->bytes_received();
@@ -97,12 +83,6 @@ bool Learner::asked_to_stop() {
   std::error_code error;
   stop_seen_ = std::filesystem::exists(folder_.stop(), error);
   return stop_seen_;
-}
-
-void Learner::note_step(const runtime::LearnerState::Step& step, double seconds) {
-  loss_ = step.loss;
-  accuracy_ = step.accuracy.value_or(-1);
-  step_seconds_ = runtime::recent_step_seconds(step_seconds_, seconds);
 }
 
 }  // namespace archipelago::baseline

@@ -7,6 +7,7 @@
 #include "baseline/method.h"
 #include "baseline/records.h"
 #include "baseline/roll.h"
+#include "baseline/step_notes.h"
 #include "data/dataset.h"
 #include "runtime/layout.h"
 #include "runtime/learner_state.h"
@@ -39,20 +40,16 @@ class Learner {
   RollEntry entry(const Method& method, const Averager* averager);
   bool asked_to_stop();
   bool shall_stop(const std::vector<RollEntry>& entries);
-  void note_step(const runtime::LearnerState::Step& step, double seconds);
 
   const runtime::Setup& setup_;
   const runtime::RunFolder& folder_;
   bool watches_folder_;
-  std::int64_t memory_before_;  // resident bytes before the model was made
+  StepNotes notes_;
   runtime::LearnerState state_;
   double started_ = 0;
   double next_look_ = 0;
   bool stop_seen_ = false;
   int diverged_meetings_ = 0;  // in a row
-  double loss_ = 0;
-  double accuracy_ = -1;
-  double step_seconds_ = 0;
 };
 
 }  // namespace archipelago::baseline

@@ -5,11 +5,17 @@
 
 namespace archipelago::baseline {
 
-// Methods without a syncer end with the first rank that dies: throws Error(internal) then.
+// What several ranks do together has come to its end, since one of them died or was called away.
+// Methods that can't go on without it let it end the run.
+class ExchangeEnded : public Error {
+ public:
+  ExchangeEnded()
+      : Error(ExitCode::internal, "a rank died, and this method can't go on without it") {}
+};
+
+// Throws ExchangeEnded where a rank died.
 inline void require(mpi::Outcome outcome) {
-  if (outcome != mpi::Outcome::ok) {
-    throw Error(ExitCode::internal, "a rank died, and this method can't go on without it");
-  }
+  if (outcome != mpi::Outcome::ok) throw ExchangeEnded();
 }
 
 }  // namespace archipelago::baseline

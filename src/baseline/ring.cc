@@ -1,13 +1,16 @@
 #include "baseline/ring.h"
 
+#include <chrono>
 #include <utility>
 
 #include "baseline/require.h"
+#include "mpi/communicator.h"
 
 namespace archipelago::baseline {
 namespace {
 
-constexpr int kTag = 1;
+constexpr auto kPause = std::chrono::milliseconds(1);  // between two looks at whether it is over
+constexpr char kDoing[] = "averaging with the neighbours in the ring";
 
 // Chunk `index` (taken round the ring) of `count` about equal ones.
 template <typename T>
@@ -20,13 +23,8 @@ std::span<T> chunk(std::span<T> values, int index, int count) {
 
 }  // namespace
 
-Ring::Ring(mpi::Communicator comm, bool successor_is_far, bool predecessor_is_far)
-    : comm_(std::move(comm)),
-      rank_(comm_.rank()),
-      size_(comm_.size()),
-      successor_is_far_(successor_is_far),
-      predecessor_is_far_(predecessor_is_far),
-      thread_([this] { run(); }) {}
+Ring::Ring(const RingPlace& place, IsOver is_over)
+    : place_(place), is_over_(std::move(is_over)), thread_([this] { run(); }) {}
 
 Ring::~Ring() { stop(); }
 
@@ -39,13 +37,9 @@ void Ring::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Ring::close() {
-  stop();
-  comm_.close();
-}
-
 std::int64_t Ring::start(std::span<float> values) {
   const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
   waiting_.push_back(values);
   changed_.notify_all();
   return ++started_;
@@ -60,8 +54,7 @@ void Ring::wait(std::int64_t number) {
 void Ring::run() try {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-    if (waiting_.empty()) return;
+    if (!wait_for_values(lock)) return;
     const std::span<float> values = waiting_.front();
     waiting_.pop_front();
     lock.unlock();
@@ -76,40 +69,65 @@ void Ring::run() try {
   changed_.notify_all();
 }
 
+// False when there will be none.
+bool Ring::wait_for_values(std::unique_lock<std::mutex>& lock) {
+  const auto has_news = [this] { return stopping_ || !waiting_.empty(); };
+  if (!is_over_) changed_.wait(lock, has_news);
+  while (!changed_.wait_for(lock, kPause, has_news)) {
+    lock.unlock();
+    if (is_over_()) throw ExchangeEnded();
+    lock.lock();
+  }
+  return !waiting_.empty();
+}
+
 void Ring::average(std::span<float> values) {
-  if (size_ == 1) return;
+  if (place_.size == 1) return;
   // Each chunk is added up on its way round the ring ...
-  for (int step = 0; step < size_ - 1; ++step) {
-    const auto sum = chunk(values, rank_ - step - 1, size_);
+  for (int step = 0; step < place_.size - 1; ++step) {
+    const auto sum = chunk(values, place_.index - step - 1, place_.size);
     received_values_.resize(sum.size());
-    exchange(chunk(values, rank_ - step, size_), received_values_);
+    exchange(chunk(values, place_.index - step, place_.size), received_values_);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += received_values_[i];
   }
-  const float share = 1.0F / static_cast<float>(size_);
-  for (float& value : chunk(values, rank_ + 1, size_)) value *= share;
+  const float share = 1.0F / static_cast<float>(place_.size);
+  for (float& value : chunk(values, place_.index + 1, place_.size)) value *= share;
   // ... and goes round once more as the mean.
-  for (int step = 0; step < size_ - 1; ++step) {
-    exchange(chunk(values, rank_ + 1 - step, size_), chunk(values, rank_ - step, size_));
+  for (int step = 0; step < place_.size - 1; ++step) {
+    exchange(chunk(values, place_.index + 1 - step, place_.size),
+             chunk(values, place_.index - step, place_.size));
   }
 }
 
 void Ring::exchange(std::span<const float> to_successor, std::span<float> from_predecessor) {
-  const int successor = (rank_ + 1) % size_;
-  const int predecessor = (rank_ + size_ - 1) % size_;
-  const std::string doing = "averaging with the neighbours in the ring";
   MPI_Request receive = MPI_REQUEST_NULL;
   MPI_Request send = MPI_REQUEST_NULL;
-  require(
-      mpi::outcome_of(MPI_Irecv(from_predecessor.data(), static_cast<int>(from_predecessor.size()),
-                                MPI_FLOAT, predecessor, kTag, comm_.get(), &receive),
-                      doing));
-  require(mpi::outcome_of(MPI_Isend(to_successor.data(), static_cast<int>(to_successor.size()),
-                                    MPI_FLOAT, successor, kTag, comm_.get(), &send),
-                          doing));
-  require(mpi::wait(receive, doing));
-  require(mpi::wait(send, doing));
-  if (successor_is_far_) sent_ += static_cast<std::int64_t>(to_successor.size_bytes());
-  if (predecessor_is_far_) received_ += static_cast<std::int64_t>(from_predecessor.size_bytes());
+  try {
+    require(mpi::outcome_of(
+        MPI_Irecv(from_predecessor.data(), static_cast<int>(from_predecessor.size()), MPI_FLOAT,
+                  place_.predecessor, place_.tag, place_.comm, &receive),
+        kDoing));
+    require(mpi::outcome_of(MPI_Isend(to_successor.data(), static_cast<int>(to_successor.size()),
+                                      MPI_FLOAT, place_.successor, place_.tag, place_.comm, &send),
+                            kDoing));
+    finish(receive);
+    finish(send);
+  } catch (const ExchangeEnded&) {
+    // A send that nobody receives stays as it is: MPI can't cancel it.
+    if (is_over_) mpi::abandon_receive(receive, kDoing);
+    throw;
+  }
+  if (place_.successor_is_far) sent_ += static_cast<std::int64_t>(to_successor.size_bytes());
+  if (place_.predecessor_is_far) {
+    received_ += static_cast<std::int64_t>(from_predecessor.size_bytes());
+  }
+}
+
+void Ring::finish(MPI_Request& request) {
+  if (!is_over_) return require(mpi::wait(request, kDoing));
+  const auto outcome = mpi::wait_unless(is_over_, request, kDoing);
+  if (!outcome) throw ExchangeEnded();
+  require(*outcome);
 }
 
 }  // namespace archipelago::baseline

@@ -10,6 +10,7 @@ namespace archipelago::baseline {
 // What every rank tells of itself when learners meet.
 struct RollEntry {
   std::int64_t steps = 0;
+  std::int64_t life_steps = 0;  // of them, those of this rank's own
   std::int64_t tokens = 0;
   double loss = 0;
   double accuracy = -1;     // of images, else -1

@@ -2,36 +2,31 @@
 
 #include <sys/resource.h>
 
-#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "baseline/conclude.h"
+#include "baseline/coordinator.h"
 #include "baseline/data_parallel.h"
 #include "baseline/diloco.h"
+#include "baseline/elastic_rank.h"
 #include "baseline/learner.h"
 #include "baseline/records.h"
 #include "baseline/ring.h"
 #include "baseline/roll.h"
-#include "config/options.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "island/island.h"
 #include "mpi/communicator.h"
-#include "runtime/checkpoint_words.h"
-#include "runtime/clock.h"
 #include "runtime/job.h"
 #include "runtime/run_record.h"
 #include "runtime/start.h"
 #include "runtime/train.h"
-#include "runtime/validation.h"
 
 namespace archipelago::baseline {
 namespace {
@@ -55,24 +50,39 @@ std::vector<int> every(int step, int count) {
 
 // Of this rank: what it exchanges over, and the method on top.
 struct Exchange {
-  std::unique_ptr<Ring> ring;  // of all ranks, or of the leaders on these only
+  mpi::Communicator ring_comm;  // of all ranks, or of the leaders on these only
+  std::unique_ptr<Ring> ring;
   std::unique_ptr<island::Island> island;
   std::unique_ptr<Method> method;
 
   void close() {
-    if (ring) ring->close();
+    if (ring) ring->stop();
+    ring_comm.close();
     if (island) island->close();
   }
 };
+
+// A ring of all ranks of `comm`, in their order.
+RingPlace place_in(const mpi::Communicator& comm) {
+  RingPlace place;
+  place.comm = comm.get();
+  place.index = comm.rank();
+  place.size = comm.size();
+  place.successor = (place.index + 1) % place.size;
+  place.predecessor = (place.index + place.size - 1) % place.size;
+  return place;
+}
 
 Exchange make_data_parallel(const runtime::Job& job, runtime::LearnerState& state) {
   const int ranks = job.session.size();
   const auto island_of = [&](int rank) { return job.layout->island_of((rank + ranks) % ranks); };
   const int rank = job.session.rank();
   Exchange exchange;
-  exchange.ring = std::make_unique<Ring>(group(every(1, ranks), kRingTag),
-                                         island_of(rank + 1) != island_of(rank),
-                                         island_of(rank - 1) != island_of(rank));
+  exchange.ring_comm = group(every(1, ranks), kRingTag);
+  RingPlace place = place_in(exchange.ring_comm);
+  place.successor_is_far = island_of(rank + 1) != island_of(rank);
+  place.predecessor_is_far = island_of(rank - 1) != island_of(rank);
+  exchange.ring = std::make_unique<Ring>(place);
   exchange.method = std::make_unique<DataParallel>(*job.setup, state, *exchange.ring);
   return exchange;
 }
@@ -87,7 +97,10 @@ Exchange make_diloco(const runtime::Job& job, runtime::LearnerState& state) {
   exchange.island = std::make_unique<island::Island>(group(members, kIslandTag + number));
   if (layout.is_leader(rank)) {
     const auto leaders = every(layout.ranks_per_island, layout.world_size());
-    exchange.ring = std::make_unique<Ring>(group(leaders, kRingTag), true, true);
+    exchange.ring_comm = group(leaders, kRingTag);
+    RingPlace place = place_in(exchange.ring_comm);
+    place.successor_is_far = place.predecessor_is_far = true;
+    exchange.ring = std::make_unique<Ring>(place);
   }
   island::Island& island = *exchange.island;
   exchange.method = std::make_unique<Diloco>(
@@ -98,42 +111,30 @@ Exchange make_diloco(const runtime::Job& job, runtime::LearnerState& state) {
   return exchange;
 }
 
-bool save(const runtime::Job& job, checkpoint::Global state, std::int64_t rounds,
-          std::int64_t tokens) {
-  const auto& sync = job.setup->config.sync;
-  state.common.config = config::to_map(job.setup->config);
-  state.round = rounds;
-  state.incarnations.assign(static_cast<std::size_t>(sync.learners), 0);
-  state.merged_tokens.assign(static_cast<std::size_t>(sync.learners * job.setup->fragment_count()),
-                             tokens / sync.learners);
-  state.tokens = tokens;
-  try {
-    const double begun = runtime::now_seconds();
-    checkpoint::save(job.folder.checkpoints(), state, job.setup->config.checkpoint.keep);
-    log_info(runtime::words_on(
-        runtime::saved_file(job.folder.checkpoints() / checkpoint::global_name(rounds),
-                            runtime::now_seconds() - begun)));
-  } catch (const std::system_error& error) {
-    log_error(error.what());
-    return false;
-  }
-  return true;
+// Lets the steps yield to the exchange, and to the records, where they share a core.
+void yield_to_exchange() {
+  constexpr int kNice = 5;
+  ::setpriority(PRIO_PROCESS, 0, kNice);
 }
 
-int conclude(const runtime::Job& job, const Learner& learner, const Method& method,
-             Records& records) {
-  checkpoint::Global state = method.result();
-  Ending ending;
-  ending.complete = learner.complete();
-  ending.validation =
-      runtime::validation_score(*job.setup, *job.dataset, state.common.parameters,
-                                static_cast<int>(std::thread::hardware_concurrency()));
-  ending.diverged = learner.diverged() || !std::isfinite(ending.validation.loss);
-  ending.saved = ending.diverged || save(job, std::move(state), method.rounds(), records.tokens());
-  return records.conclude(ending);
+[[noreturn]] void train_elastically(runtime::Job& job) {
+  auto islands = runtime::gather_islands(*job.layout);
+  const int rank = job.session.rank();
+  if (rank == kCoordinator) {
+    set_log_speaker("coordinator");
+    Coordinator coordinator(job, std::move(islands));
+    const int code = coordinator.run();
+    job.session.leave(code, coordinator.ending());
+  }
+  set_log_speaker("island=" + std::to_string(job.layout->island_of(rank)) + " rank=" +
+                  std::to_string(rank - job.layout->first_rank(job.layout->island_of(rank))));
+  yield_to_exchange();
+  ElasticRank own(*job.setup, *job.dataset, *job.layout, rank);
+  job.session.leave(0, own.play());
 }
 
 [[noreturn]] void train_to_the_end(runtime::Job& job) {
+  if (config::has_coordinator(job.setup->config)) train_elastically(job);
   const runtime::Layout& layout = *job.layout;
   const int rank = job.session.rank();
   set_log_speaker("learner=" + std::to_string(layout.island_of(rank)) +
@@ -144,15 +145,16 @@ int conclude(const runtime::Job& job, const Learner& learner, const Method& meth
                           ? make_data_parallel(job, learner.state())
                           : make_diloco(job, learner.state());
   Roll roll(group(every(1, job.session.size()), kRollTag));
-  // The steps yield to the exchange where they share a core.
-  constexpr int kNice = 5;
-  ::setpriority(PRIO_PROCESS, 0, kNice);
+  yield_to_exchange();
 
   std::optional<Records> records;
   if (rank == kRecorder) records.emplace(*job.setup, job.folder, std::move(islands));
   learner.train(*exchange.method, exchange.ring.get(), roll, records ? &*records : nullptr);
   int code = 0;
-  if (records) code = conclude(job, learner, *exchange.method, *records);
+  if (records) {
+    code = conclude(job, exchange.method->result(),
+                    {learner.complete(), learner.diverged(), exchange.method->rounds()}, *records);
+  }
   runtime::wait_for_world();
   exchange.close();
   roll.close();

@@ -41,7 +41,9 @@ int world_size(const config::RunConfig& config) {
 
 std::string part_of_rank(const config::RunConfig& config, int rank) {
   const int syncers = config::syncers_of(config);
-  if (rank == 0 && syncers > 0) return "the syncer";
+  if (rank == 0 && syncers > 0) {
+    return config::has_coordinator(config) ? "the coordinator" : "the syncer";
+  }
   if (rank < syncers) {
     return (config.sync.syncers > 1 ? "syncer " : "standby ") + std::to_string(rank);
   }

@@ -29,7 +29,8 @@ std::vector<Option> top_options(RunConfig& c) {
       flag("resume", c.resume, "go on from the newest checkpoint in the run's folder"),
       flag("profile", c.profile,
            "log where each rank's time goes, and name the parts for a GPU's profiler"),
-      choice("method", c.method, {"decoupled", "data-parallel", "diloco", "streaming-diloco"},
+      choice("method", c.method,
+             {"decoupled", "data-parallel", "elastic-data-parallel", "diloco", "streaming-diloco"},
              "how learners are kept together"),
       choice("device", c.device, {"cpu", "cuda", "auto"}, "what learners compute on"),
       choice("record", c.record, {"decisions", "fragments"},
@@ -296,8 +297,8 @@ std::vector<std::string> problems_of(const RunConfig& c) {
       "method (" + c.method + ") can't be used with options of single learners: all step alike");
   require(problems, has_syncer(c) || (c.wire.up == "f32" && c.wire.down == "f32"),
           "method (" + c.method + ") can't be used with wire.up or wire.down: it sends f32");
-  require(problems, has_syncer(c) || c.chaos.empty(),
-          "method (" + c.method + ") can't be used with chaos: only decoupled outlives a fault");
+  require(problems, outlives_deaths(c) || c.chaos.empty(),
+          "method (" + c.method + ") can't be used with chaos: it does not outlive a fault");
   require(problems, has_syncer(c) || c.record == "decisions",
           "method (" + c.method + ") can't be used with record fragments: nothing is merged");
   require(problems, has_syncer(c) || !c.checkpoint.validate,

@@ -111,13 +111,23 @@ struct RunConfig {
   std::map<int, std::map<std::string, std::string>> learners;
 };
 
-// Whether the method has a syncer, its standbys and spares; without, every rank is a learner's.
+// Whether the method has a syncer and its standbys.
 inline bool has_syncer(const RunConfig& config) { return config.method == "decoupled"; }
+// Whether it has a coordinator in the syncer's place, which trains and merges nothing.
+inline bool has_coordinator(const RunConfig& config) {
+  return config.method == "elastic-data-parallel";
+}
+// Whether it goes on when a learner dies, and has spares; else every rank is a learner's.
+inline bool outlives_deaths(const RunConfig& config) {
+  return has_syncer(config) || has_coordinator(config);
+}
+// Ranks before those of islands: syncers and standbys, or the coordinator.
 inline int syncers_of(const RunConfig& config) {
+  if (has_coordinator(config)) return 1;
   return has_syncer(config) ? config.sync.syncers + config.sync.standby : 0;
 }
 inline int islands_of(const RunConfig& config) {
-  return config.sync.learners + (has_syncer(config) ? config.sync.spares : 0);
+  return config.sync.learners + (outlives_deaths(config) ? config.sync.spares : 0);
 }
 
 // Whether islands can come later. Not beside a standby or another syncer, which could not be given

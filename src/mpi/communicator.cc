@@ -54,18 +54,30 @@ std::optional<Communicator> create_group(const std::vector<int>& world_ranks, in
 }
 
 Outcome wait(MPI_Request& request, const std::string& doing) {
+  return *wait_unless([] { return false; }, request, doing);
+}
+
+std::optional<Outcome> wait_unless(const std::function<bool()>& is_over, MPI_Request& request,
+                                   const std::string& doing) {
   using namespace std::chrono_literals;
   constexpr int kTestsBeforeSleep = 64;
   for (int tests = 0;; ++tests) {
     int done = 0;
     const Outcome outcome = outcome_of(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing);
     if (outcome != Outcome::ok || done) return outcome;
+    if (is_over()) return std::nullopt;
     if (tests < kTestsBeforeSleep) {
       ::sched_yield();
     } else {
       std::this_thread::sleep_for(100us);
     }
   }
+}
+
+void abandon_receive(MPI_Request& request, const std::string& doing) {
+  if (request == MPI_REQUEST_NULL) return;
+  check(MPI_Cancel(&request), doing);
+  static_cast<void>(wait(request, doing));
 }
 
 }  // namespace archipelago::mpi

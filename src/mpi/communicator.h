@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,5 +42,14 @@ std::optional<Communicator> create_group(const std::vector<int>& world_ranks, in
 
 // Waits for `request` without keeping a core busy: it tests, yields, then sleeps in short steps.
 Outcome wait(MPI_Request& request, const std::string& doing);
+
+// The same, but asks `is_over` between two tests, and returns nothing once that says so: the
+// request is still under way then.
+std::optional<Outcome> wait_unless(const std::function<bool()>& is_over, MPI_Request& request,
+                                   const std::string& doing);
+
+// Ends a receive that nobody wants any more, so that its memory may be used again. Where its
+// message has begun to arrive, that is waited for.
+void abandon_receive(MPI_Request& request, const std::string& doing);
 
 }  // namespace archipelago::mpi

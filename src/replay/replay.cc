@@ -22,6 +22,12 @@ config::RunConfig read_config(const std::filesystem::path& file) {
   return config::parse_run_config(arguments);
 }
 
+void require_syncer(const config::RunConfig& config) {
+  if (config::has_syncer(config)) return;
+  throw Error(ExitCode::configuration, "a run of method " + config.method +
+                                           " has no decisions to be told again: it had no syncer");
+}
+
 class Replay {
  public:
   explicit Replay(const runtime::RunFolder& folder)
@@ -150,6 +156,7 @@ class Replay {
 
 Replayed replay(const std::filesystem::path& run) {
   const runtime::RunFolder folder(run);
+  require_syncer(read_config(folder.config()));
   Replayed result = Replay(folder).run();
   if (result.starts == 0 && result.difference.empty()) {
     throw Error(ExitCode::bad_data, folder.events().string() + " holds no run");

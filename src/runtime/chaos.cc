@@ -184,6 +184,17 @@ StruckFaults struck_faults(const std::filesystem::path& events) {
   return struck;
 }
 
+void require_kills_and_slowness(const std::vector<PlannedFault>& plan) {
+  for (const PlannedFault& fault : plan) {
+    if (fault.kind != FaultKind::kill && fault.kind != FaultKind::slow) {
+      refuse(to_string(fault.kind) + " needs a syncer; without one there are kill and slow");
+    }
+    if (fault.moment != Moment::any) {
+      refuse("when=" + to_string(fault.moment) + " needs a syncer; leave it out");
+    }
+  }
+}
+
 Chaos::Chaos(std::vector<PlannedFault> plan, StruckFaults struck) {
   for (auto& planned : plan) {
     Entry entry{planned, Random(planned.seed)};

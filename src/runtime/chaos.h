@@ -80,6 +80,10 @@ std::vector<PlannedFault> parse_chaos(const std::string& plan);
 // not.
 void require_targets(const std::vector<PlannedFault>& plan, int learners, int ranks_per_learner);
 
+// Throws Error(configuration) where the plan has more than kills and slow steps at no special
+// moment: all that can be done to a learner that has no syncer.
+void require_kills_and_slowness(const std::vector<PlannedFault>& plan);
+
 // Decides which planned faults are due: a function of the plan, the time and the learners' steps.
 class Chaos {
  public:

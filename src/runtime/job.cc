@@ -48,7 +48,9 @@ void check_own_data(Setup& setup, Description& description) {
 void check_options_and_data(Job& job, const config::RunConfig& config) {
   job.layout = make_layout(config, job.session.size());
   if (job.layout->island_of(job.session.rank()) >= 0) require_device(config);
-  require_targets(parse_chaos(config.chaos), config.sync.learners, config.sync.ranks_per_learner);
+  const auto plan = parse_chaos(config.chaos);
+  require_targets(plan, config.sync.learners, config.sync.ranks_per_learner);
+  if (!config::has_syncer(config)) require_kills_and_slowness(plan);
   open_data(job, config);
 }
 

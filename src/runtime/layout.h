@@ -8,7 +8,8 @@ namespace archipelago::runtime {
 
 // Which world rank plays which part: rank 0 the syncer, then those that merge beside it, then the
 // standby syncers, then the islands one after the other, the spare ones last. An island's first
-// rank is its leader. Methods without a syncer have neither that nor spares: rank 0 leads the first
+// rank is its leader. Elastic data-parallel training has a coordinator as rank 0 instead of
+// syncers. Other methods without a syncer have neither that nor spares: rank 0 leads the first
 // island, and keeps the records.
 struct Layout {
   int merging;  // syncers that share the fragments, rank 0 among them

@@ -103,6 +103,12 @@ void LearnerState::put(int fragment, std::int32_t version, fragment::Encoding en
   tokens_since_[at(fragment)] = 0;
 }
 
+void LearnerState::restart(int shards, const std::vector<data::ShardCursor>& leased) {
+  kernels_->clear(model_->gradients().data(), setup_.parameters);
+  leased_.clear();
+  take_lease(shards, leased);
+}
+
 bool LearnerState::holds_all() const {
   return std::none_of(held_.begin(), held_.end(), [](std::int32_t v) { return v < 0; });
 }

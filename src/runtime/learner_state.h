@@ -44,6 +44,10 @@ class LearnerState {
   // tokens say.
   void take_fixed_share();
 
+  // Forgets an inner step that was given up half-way, and trains from now on at these places of the
+  // data, wherever it has been.
+  void restart(int shards, const std::vector<data::ShardCursor>& leased);
+
   // Overwrites a fragment by the global one; the moments stay.
   void receive(int fragment, std::int32_t version, std::span<const float> values);
 

@@ -72,7 +72,7 @@ void require_resources(const Setup& setup, const Layout& layout,
   require_memory(learner_bytes(setup, layout), memory_of_host());
   const char* const folder = std::getenv("OMPI_MCA_osc_rdma_backing_directory");
   struct statvfs status {};
-  const bool has_windows = rank < layout.syncers;
+  const bool has_windows = config::has_syncer(setup.config) && rank < layout.syncers;
   if (!has_windows || folder == nullptr || ::statvfs(folder, &status) != 0) return;
   const std::string& host = ranks.at(static_cast<std::size_t>(rank)).host;
   require_window_room(window_bytes(setup, layout, ranks, host), layout.islands,

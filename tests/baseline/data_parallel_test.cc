@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "baseline/require.h"
 #include "tiny_run.h"
 
 namespace archipelago::baseline {
@@ -48,6 +49,24 @@ TEST(DataParallelTest, BucketsLeaveWhileBackwardGoesOn) {
     return std::make_unique<Counting>(s, state, averager, means);
   });
   EXPECT_EQ(means, 3);  // feed-forward, attention, the tables
+}
+
+TEST(DataParallelTest, AStepThatWasGivenUpLeavesNoTrace) {
+  const auto dataset = tiny_dataset();
+  const auto setup = setup_of(tiny_config("data-parallel", 1), dataset);
+  const auto with_a_break_at = [&](std::int64_t broken) {
+    runtime::LearnerState state(setup, dataset, kernels::make_cpu_kernels(1), 0, 0, 1);
+    begin(setup, state);
+    for (std::int64_t step = 0; step < 6; ++step) {
+      if (step == broken) {
+        EXPECT_THROW(state.step([](std::span<float>) { throw ExchangeEnded(); }), ExchangeEnded);
+        state.restart(1, {{0, step * setup.config.train.batch}});
+      }
+      state.step([](std::span<float>) {});
+    }
+    return std::vector<float>(state.parameters().begin(), state.parameters().end());
+  };
+  EXPECT_EQ(with_a_break_at(3), with_a_break_at(-1));
 }
 
 }  // namespace

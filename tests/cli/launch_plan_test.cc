@@ -39,6 +39,10 @@ TEST(LaunchPlan, WorldIsSyncersAndIslands) {
   EXPECT_EQ(world_size(without_syncer), 6);
   EXPECT_EQ(place_ranks(without_syncer, Words{"a", "b", "c"}),
             (Words{"a", "a", "b", "b", "c", "c"}));
+  auto with_coordinator = job(3, 2, 2, 1);
+  with_coordinator.method = "elastic-data-parallel";
+  EXPECT_EQ(world_size(with_coordinator), 11);
+  EXPECT_EQ(part_of_rank(with_coordinator, 0), "the coordinator");
 }
 
 TEST(LaunchPlan, IslandsStayWholeAndStandbysLiveElsewhere) {

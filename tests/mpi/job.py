@@ -4,6 +4,7 @@ A test starts a job, waits for conditions (never for an amount of time), breaks 
 asserts on what the run's folder says afterwards. PROGRAM and MPIRUN come from CMake.
 """
 
+import array
 import ctypes
 import json
 import os
@@ -333,6 +334,23 @@ class MpiTest(unittest.TestCase):
         return Job(self, out or job.out, "--resume", **{**changed, **options})
 
     # ---- what holds after any run
+
+    def parameters(self, run):
+        """Every tensor of the run's last checkpoint, by name."""
+        newest = max((run.out / "checkpoints").glob("global-*.h5"))
+        exported = pathlib.Path(tempfile.mkdtemp(dir=self.folder)) / "model.safetensors"
+        done = subprocess.run([PROGRAM, "export", str(newest), str(exported)], capture_output=True,
+                              text=True)
+        self.assertEqual(done.returncode, DONE, done.stderr)
+        content = exported.read_bytes()
+        length = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:8 + length])
+        values = {}
+        for name, entry in header.items():
+            if name != "__metadata__":
+                begin, end = (8 + length + offset for offset in entry["data_offsets"])
+                values[name] = array.array("f", content[begin:end])
+        return values
 
     def assert_tokens_counted_once(self, job):
         """The lives of a learner follow one another in its data without a gap: each begins where

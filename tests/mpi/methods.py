@@ -1,11 +1,7 @@
 """The methods without a syncer, with real ranks: their records, what they compute, and how they end."""
 
-import array
-import json
 import math
-import pathlib
 import subprocess
-import tempfile
 import unittest
 
 import job
@@ -24,23 +20,6 @@ class Methods(MpiTest):
         ranks = options.get("sync__ranks_per_learner", 1)
         return self.start(method=method, out=self.folder / f"run{len(self.jobs)}",
                           ranks=learners * ranks, **options)
-
-    def parameters(self, run):
-        """Every tensor of the last checkpoint."""
-        newest = max((run.out / "checkpoints").glob("global-*.h5"))
-        exported = pathlib.Path(tempfile.mkdtemp(dir=self.folder)) / "model.safetensors"
-        done = subprocess.run([PROGRAM, "export", str(newest), str(exported)], capture_output=True,
-                              text=True)
-        self.assertEqual(done.returncode, DONE, done.stderr)
-        content = exported.read_bytes()
-        length = int.from_bytes(content[:8], "little")
-        header = json.loads(content[8:8 + length])
-        values = {}
-        for name, entry in header.items():
-            if name != "__metadata__":
-                begin, end = (8 + length + offset for offset in entry["data_offsets"])
-                values[name] = array.array("f", content[begin:end])
-        return values
 
     def distance(self, one, other):
         """Of all parameters, as a share of their norm."""

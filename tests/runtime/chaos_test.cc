@@ -251,6 +251,14 @@ TEST(ChaosTest, ATapeTellsWhatHasStruck) {
   std::filesystem::remove(tape);
 }
 
+TEST(ChaosTest, WithoutASyncerThereAreKillsAndSlowness) {
+  require_kills_and_slowness(parse_chaos("kill learner=1 step=3 rank=1; slow learner=any time=2"));
+  for (const char* plan : {"drop learner=1 step=3", "fill time=1", "stop learner=1 step=3",
+                           "kill learner=1 step=3 when=join"}) {
+    EXPECT_THROW(require_kills_and_slowness(parse_chaos(plan)), Error) << plan;
+  }
+}
+
 TEST(ChaosTest, TheSameSeedGivesTheSameFaults) {
   const auto victims = [](const std::string& seed) {
     Chaos chaos(parse_chaos("kill learner=any every=1 seed=" + seed));

@@ -54,6 +54,16 @@ TEST(LayoutTest, MethodsWithoutASyncerHaveLearnersOnly) {
   EXPECT_THROW(make_layout(config, 10), Error);
 }
 
+TEST(LayoutTest, ElasticDataParallelHasACoordinatorAndSpares) {
+  auto config = options(3, 1, 2, 1);
+  config.method = "elastic-data-parallel";
+  const Layout layout = make_layout(config, 9);
+  EXPECT_EQ(layout.islands, 4);
+  EXPECT_EQ(layout.standbys(), 0);
+  EXPECT_EQ(layout.island_of(0), -1);
+  EXPECT_TRUE(layout.is_leader(7));
+}
+
 TEST(LayoutTest, AnotherWorldIsRefused) {
   try {
     make_layout(options(3, 1, 2, 1), 9);
