@@ -57,9 +57,10 @@ std::filesystem::path learner_name(int learner, std::int64_t step);
 
 // Writes folder/name whole or not at all (built in memory, written under a temporary name, flushed,
 // renamed, the folder flushed), then removes all but the newest `keep` of the same kind (and
-// learner). Throws std::system_error when it cannot be written; nothing that was there is changed
-// then.
-void save(const std::filesystem::path& folder, const Global& state, int keep);
+// learner), and of global ones the first of each `keep_every` rounds (0: none). Throws
+// std::system_error when it cannot be written; nothing that was there is changed then.
+void save(const std::filesystem::path& folder, const Global& state, int keep,
+          std::int64_t keep_every = 0);
 void save(const std::filesystem::path& folder, const Learner& state, int keep);
 
 // The elements of the tensor of this index, where they are.
@@ -72,7 +73,7 @@ struct GlobalArrays {
 
 // The same of arrays that are nowhere in one piece; those of `state` are not looked at.
 void save(const std::filesystem::path& folder, const Global& state, const GlobalArrays& arrays,
-          int keep);
+          int keep, std::int64_t keep_every = 0);
 
 // The same under any name; removes nothing.
 void save_as(const std::filesystem::path& file, const Global& state);

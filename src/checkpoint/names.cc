@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <iomanip>
 #include <optional>
 #include <sstream>
@@ -89,10 +90,14 @@ std::vector<NamedFile> list_learner(const std::filesystem::path& folder, int lea
   });
 }
 
-void remove_older(const std::vector<NamedFile>& newest_first, std::int64_t number, int keep) {
+void remove_older(const std::vector<NamedFile>& newest_first, std::int64_t number, int keep,
+                  std::int64_t keep_every) {
   int kept = 0;
-  for (const NamedFile& file : newest_first) {
+  for (std::size_t i = 0; i < newest_first.size(); ++i) {
+    const NamedFile& file = newest_first[i];
     if (file.number > number || kept++ < std::max(keep, 1)) continue;
+    const std::int64_t before = i + 1 < newest_first.size() ? newest_first[i + 1].number : 0;
+    if (keep_every > 0 && file.number / keep_every > before / keep_every) continue;
     std::error_code error;
     std::filesystem::remove(file.path, error);
     if (error) log_warning("cannot remove " + file.path.string() + ": " + error.message());

@@ -166,15 +166,16 @@ void save_as(const std::filesystem::path& file, const Global& state) {
   write_global(file, state, arrays_in(state));
 }
 
-void save(const std::filesystem::path& folder, const Global& state, int keep) {
-  save(folder, state, arrays_in(state), keep);
+void save(const std::filesystem::path& folder, const Global& state, int keep,
+          std::int64_t keep_every) {
+  save(folder, state, arrays_in(state), keep, keep_every);
 }
 
 void save(const std::filesystem::path& folder, const Global& state, const GlobalArrays& arrays,
-          int keep) {
+          int keep, std::int64_t keep_every) {
   prepare_folder(folder);
   write_global(folder / global_name(state.round), state, arrays);
-  remove_older(list_global(folder), state.round, keep);
+  remove_older(list_global(folder), state.round, keep, keep_every);
 }
 
 void save(const std::filesystem::path& folder, const Learner& state, int keep) {

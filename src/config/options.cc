@@ -118,8 +118,13 @@ std::vector<Option> checkpoint_options(Checkpoint& c) {
               "inner steps between two learner checkpoints"),
       integer("checkpoint.global_rounds", c.global_rounds, 1, kUnbounded,
               "rounds between two global checkpoints"),
+      integer("checkpoint.global_seconds", c.global_seconds, 0, kUnbounded,
+              "seconds after which there is a global checkpoint even of fewer rounds; 0: however "
+              "long they take"),
       integer("checkpoint.keep", c.keep, 1, 1'000'000,
               "newest checkpoints of each kind and learner that are kept"),
+      integer("checkpoint.keep_every", c.keep_every, 0, kUnbounded,
+              "keep for ever the first global checkpoint of each so many rounds; 0: none"),
       boolean("checkpoint.validate", c.validate,
               "work out the validation loss of global checkpoints while training goes on"),
   };

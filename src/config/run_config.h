@@ -89,7 +89,9 @@ struct Wire {
 struct Checkpoint {
   std::int64_t learner_steps = 50;  // inner steps between two learner checkpoints
   std::int64_t global_rounds = 50;  // rounds between two global checkpoints
+  std::int64_t global_seconds = 0;  // at least so often, once a round has closed; 0: never for that
   int keep = 3;                     // newest of each kind (and learner) kept
+  std::int64_t keep_every = 0;      // rounds: of so many each one global checkpoint stays; 0: none
   bool validate = false;            // work out the validation loss of each global checkpoint
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/dry_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <sstream>
@@ -132,15 +133,30 @@ std::optional<std::filesystem::path> existing_part(const std::filesystem::path& 
   return part;
 }
 
+// Global checkpoints that stay for ever.
+double kept_for_ever(const Setup& setup) {
+  const config::Checkpoint& options = setup.config.checkpoint;
+  if (options.keep_every == 0) return 0;
+  const config::Sync& sync = setup.config.sync;
+  const double rounds =
+      static_cast<double>(setup.config.train.steps) * sync.fragments / sync.interval;
+  return std::floor(rounds /
+                    static_cast<double>(std::max(options.keep_every, options.global_rounds)));
+}
+
 void add_checkpoints(std::ostream& out, const Setup& setup) {
   const CheckpointBytes one = checkpoint_bytes(setup);
   auto needed = static_cast<double>(one.global + one.learners);
   out << "checkpoints:\n  a global one " << bytes_text(static_cast<double>(one.global));
   if (config::has_syncer(setup.config)) {
     const auto keep = static_cast<double>(setup.config.checkpoint.keep);
+    const double for_ever = kept_for_ever(setup);
     needed *= keep + 1;  // a new one is written before the oldest goes
+    needed += for_ever * static_cast<double>(one.global);
     out << ", one of every learner " << bytes_text(static_cast<double>(one.learners)) << "; "
-        << keep << " of each are kept, and one on its way: together " << bytes_text(needed) << '\n';
+        << keep << " of each are kept, and one on its way";
+    if (for_ever > 0) out << ", and " << for_ever << " global ones for ever";
+    out << ": together " << bytes_text(needed) << '\n';
   } else {
     out << ", at the end\n";
   }

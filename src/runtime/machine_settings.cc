@@ -38,6 +38,8 @@ sync::Settings machine_settings(const Setup& setup) {
     settings.shards.push_back(data::Shards::count_for(group.windows, std::max(group.learners, 1)));
   }
   settings.checkpoint_rounds = setup.config.checkpoint.global_rounds;
+  settings.checkpoint_after =
+      nanoseconds(static_cast<double>(setup.config.checkpoint.global_seconds));
   return settings;
 }
 

@@ -24,11 +24,12 @@ void SyncerProcess::act(const sync::SaveGlobal& action) {
 void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
                          const GlobalState& state) {
   record_.add_event(snapshot_line(elapsed_ns(), file->round, state.digest()));
-  const auto write = [this, file, state, keep = setup_.config.checkpoint.keep] {
+  const auto write = [this, file, state, &options = setup_.config.checkpoint] {
     const double begun = now_seconds();
     state.describe(*file);
     record_.flush();  // the run goes on from this file: the tape must not end before it
-    checkpoint::save(folder_.checkpoints(), *file, state.arrays(), keep);
+    checkpoint::save(folder_.checkpoints(), *file, state.arrays(), options.keep,
+                     options.keep_every);
     auto saved = saved_file(folder_.checkpoints() / checkpoint::global_name(file->round),
                             now_seconds() - begun);
     const std::lock_guard lock(saved_mutex_);

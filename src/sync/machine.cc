@@ -352,12 +352,16 @@ void Machine::count_closed(std::vector<Action>& actions) {
 }
 
 bool Machine::save_is_due() const {
-  return rounds_closed_ - rounds_saved_ >= settings_.checkpoint_rounds;
+  const std::int64_t rounds = rounds_closed_ - rounds_saved_;
+  const bool waits_long = settings_.checkpoint_after > 0 && rounds > 0 &&
+                          now_ - saved_at_ >= settings_.checkpoint_after;
+  return rounds >= settings_.checkpoint_rounds || waits_long;
 }
 
 void Machine::save_if_due(std::vector<Action>& actions) {
   if (!save_is_due() || rounds_.merging() > 0 || membership_.all_diverged()) return;
   rounds_saved_ = rounds_closed_;
+  saved_at_ = now_;
   actions.push_back(SaveGlobal{rounds_closed_});
 }
 

@@ -105,6 +105,7 @@ class Machine {
   std::string stop_reason_;
   std::int64_t rounds_closed_;
   std::int64_t rounds_saved_;            // rounds closed at the last SaveGlobal
+  Nanoseconds saved_at_ = 0;             // when that was
   std::optional<double> merge_seconds_;  // running mean: merge and delivery
   double step_seconds_ = 0;              // xi; 0: not known
   std::vector<std::int64_t> refreshed_;  // by learner: no Refresh for rounds up to this one

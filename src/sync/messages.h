@@ -31,6 +31,7 @@ struct Settings {
                                   // only a stop ends it
   std::int64_t batch_tokens = 1;  // tokens of one inner step of a learner
   std::int64_t checkpoint_rounds = 50;
+  Nanoseconds checkpoint_after = 0;   // since the last: a checkpoint of fewer rounds, too; 0: never
   std::vector<int> shards;            // of the data of each group of learners; none: no data
   std::vector<std::int64_t> windows;  // sequences of one epoch of it, at least one a shard
   std::vector<int> groups;            // by learner; those not named here: group 0

@@ -48,7 +48,8 @@ ARCHIPELAGO_LAYOUT(Settings, "settings", ARCHIPELAGO_FIELD(learners), ARCHIPELAG
                    ARCHIPELAGO_FIELD(loss_limit), ARCHIPELAGO_FIELD(max_open_rounds),
                    ARCHIPELAGO_FIELD(spares), ARCHIPELAGO_FIELD(token_budget),
                    ARCHIPELAGO_FIELD(batch_tokens), ARCHIPELAGO_FIELD(checkpoint_rounds),
-                   ARCHIPELAGO_FIELD(shards), ARCHIPELAGO_FIELD(windows), ARCHIPELAGO_FIELD(groups),
+                   ARCHIPELAGO_FIELD(checkpoint_after), ARCHIPELAGO_FIELD(shards),
+                   ARCHIPELAGO_FIELD(windows), ARCHIPELAGO_FIELD(groups),
                    ARCHIPELAGO_FIELD(sequence_tokens));
 ARCHIPELAGO_LAYOUT(Restored, "restored", ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(versions),
                    ARCHIPELAGO_FIELD(incarnations), ARCHIPELAGO_FIELD(merged_tokens),

@@ -52,6 +52,19 @@ TEST(Retention, KeepsTheNewestOfEachKindAndLearnerAndAllForeignFiles) {
   EXPECT_EQ(listing(folder.path()), expected);
 }
 
+TEST(Retention, KeepsTheFirstOfEachSoManyRounds) {
+  const TemporaryFolder folder;
+  // Every third round, and not those of a future that the run has gone back from.
+  touch(folder.path() / global_name(31));
+  for (int round = 3; round <= 30; round += 3) save(folder.path(), example_global(round), 2, 10);
+  std::vector<std::string> expected;
+  for (const int round : {12, 21, 27, 30, 31}) expected.push_back(global_name(round));
+  EXPECT_EQ(listing(folder.path()), expected);
+  save(folder.path(), example_global(33), 1, 10);
+  EXPECT_EQ(listing(folder.path()), (std::vector<std::string>{global_name(12), global_name(21),
+                                                              global_name(30), global_name(33)}));
+}
+
 TEST(Retention, NeverRemovesWhatWasJustWritten) {
   const TemporaryFolder folder;
   for (const int damaged : {100, 150, 200}) touch(folder.path() / global_name(damaged));

@@ -227,6 +227,9 @@ class Commands(CommandTest):
         self.assertIn(f"free in {self.folder}: ", on_hosts.stdout)
         full = run("train", "--dry-run", "--model.vocabulary", "256", "--out", "/proc")
         self.assertIn("free in /proc: 0 B, which is too little\n", full.stdout)
+        kept = run("train", "--dry-run", "--model.vocabulary", "256", "--train.steps", "1000", "--sync.interval",
+                   "10", "--sync.fragments", "5", "--checkpoint.keep_every", "100")
+        self.assertIn("3 of each are kept, and one on its way, and 5 global ones for ever: together", kept.stdout)
         self.assert_refused(USAGE, ["--model.vocabulary"], "train", "--dry-run")
         self.assert_refused(BAD_DATA, ["x.h5"], "train", "--dry-run", "--data.path", "x.h5")
         self.assert_refused(CONFIGURATION, ["chaos"], "train", "--dry-run", "--model.vocabulary",

@@ -169,6 +169,23 @@ class PlainRun(MpiTest):
             self.assertAlmostEqual(json.loads(shown.stdout)["loss"], row["val_loss"], places=4)
         self.assertEqual(rows, sorted(rows, key=lambda row: row["tokens"]))
 
+    def test_checkpoints_by_time_some_of_them_for_ever(self):
+        every = 5  # rounds
+        run = self.start(train__steps=job.ENDLESS, checkpoint__global_rounds=job.ENDLESS,
+                         checkpoint__global_seconds=1, checkpoint__keep=1, checkpoint__keep_every=every)
+        written = lambda: [int(row["checkpoint"][len("global-"):-len(".h5")]) for row in run.metrics()
+                           if "checkpoint" in row]
+        run.wait_for("four checkpoints", lambda: len(written()) >= 4)
+        run.stop()
+        run.finish(TRY_AGAIN)
+        rounds = sorted(written())
+        first_of = {}
+        for number in rounds:
+            first_of.setdefault(number // every, number)
+        first_of.pop(0, None)
+        kept = sorted(path.name for path in (run.out / "checkpoints").glob("global-*.h5"))
+        self.assertEqual(kept, [f"global-{number:010d}.h5" for number in sorted({rounds[-1], *first_of.values()})])
+
     def test_islands_of_two_ranks(self):
         self.check_run(self.start(sync__ranks_per_learner=2, sync__learners=2, sync__spares=1))
 

@@ -184,6 +184,26 @@ TEST(Checkpoints, AreTakenEverySoManyRoundsBetweenMerges) {
             (std::vector<Action>{Publish{2, 1, 1}, SaveGlobal{2}}));
 }
 
+TEST(Checkpoints, AreTakenAfterSoMuchTimeOnceARoundHasClosed) {
+  Settings settings = small();
+  settings.token_budget = 0;
+  settings.checkpoint_rounds = 1000;
+  settings.checkpoint_after = 10 * kSecond;
+  settings.suspect_after = settings.expel_after = 1000 * kSecond;
+  Harness harness(settings);
+  harness.start(2);
+  EXPECT_TRUE(only<SaveGlobal>(harness.tick_until(20 * kSecond)).empty()) << "nothing was merged";
+  finish_round(harness, 21 * kSecond, 1);
+  EXPECT_EQ(only<SaveGlobal>(harness.tell(21 * kSecond, Merged{1, 0})),
+            (std::vector<SaveGlobal>{{1}}));
+  finish_round(harness, 22 * kSecond, 2);
+  EXPECT_TRUE(only<SaveGlobal>(harness.tell(22 * kSecond, Merged{2, 0})).empty());
+  EXPECT_TRUE(only<SaveGlobal>(harness.tell(31 * kSecond - 1, harness.report(0, 30))).empty());
+  EXPECT_EQ(only<SaveGlobal>(harness.tell(31 * kSecond, harness.report(0, 31))),
+            (std::vector<SaveGlobal>{{2}}));
+  EXPECT_TRUE(only<SaveGlobal>(harness.tell(60 * kSecond, harness.report(0, 60))).empty());
+}
+
 TEST(Checkpoints, ThatAreDueHoldMergesBack) {
   Settings settings = small();
   settings.token_budget = 0;

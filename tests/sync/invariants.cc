@@ -305,8 +305,7 @@ void Invariants::take(Nanoseconds now, const Merge& action) {
   }
   round.merging = true;
   ++merging_;
-  expect(closed_ - saved_ < settings_.checkpoint_rounds || merging_ == 1,
-         "a merge started though a checkpoint is due");
+  expect(!save_is_due(now) || merging_ == 1, "a merge started though a checkpoint is due");
 }
 
 void Invariants::take(Nanoseconds, const Publish& action) {
@@ -353,9 +352,10 @@ void Invariants::take(Nanoseconds, const Pause&) {
   paused_ = true;
 }
 
-void Invariants::take(Nanoseconds, const SaveGlobal& action) {
+void Invariants::take(Nanoseconds now, const SaveGlobal& action) {
   expect(merging_ == 0, "saved while merging");
   saved_ = action.round;
+  saved_at_ = now;
 }
 
 void Invariants::take(Nanoseconds, const Refill& action) {
@@ -393,10 +393,15 @@ void Invariants::close_silent() {
   close_where([&](const OpenRound&) { return paused_; });
 }
 
+bool Invariants::save_is_due(Nanoseconds now) const {
+  const std::int64_t rounds = closed_ - saved_;
+  return rounds >= settings_.checkpoint_rounds || (rounds > 0 && settings_.checkpoint_after > 0 &&
+                                                   now - saved_at_ >= settings_.checkpoint_after);
+}
+
 void Invariants::check_views(Nanoseconds now, bool tick) {
   expect(machine_.versions() == versions_, "the clock is not what was published");
-  expect(closed_ - saved_ < settings_.checkpoint_rounds || merging_ > 0 || nobody_is_sound(),
-         "a checkpoint is overdue");
+  expect(!save_is_due(now) || merging_ > 0 || nobody_is_sound(), "a checkpoint is overdue");
   std::int64_t total = 0;
   for (int learner = 0; learner < static_cast<int>(machine_.learners().size()); ++learner) {
     const LearnerView& view = machine_.learners()[learner];
@@ -420,7 +425,7 @@ void Invariants::check_views(Nanoseconds now, bool tick) {
 }
 
 void Invariants::check_grace(Nanoseconds now, bool tick) {
-  const bool held_back = closed_ - saved_ >= settings_.checkpoint_rounds && merging_ > 0;
+  const bool held_back = save_is_due(now) && merging_ > 0;
   for (auto& [number, round] : rounds_) {
     if (round.merging) continue;
     for (const auto& [learner, incarnation] : round.asked) {

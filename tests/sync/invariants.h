@@ -79,6 +79,7 @@ class Invariants {
   double step_seconds() const;
   int quorum() const;
   bool nobody_is_sound() const;
+  bool save_is_due(Nanoseconds now) const;
 
   Settings settings_;
   const Machine& machine_;
@@ -96,6 +97,7 @@ class Invariants {
   int wanted_;
   std::int64_t closed_ = 0;
   std::int64_t saved_ = 0;
+  Nanoseconds saved_at_ = 0;
   Nanoseconds replaced_ = -1;  // when the syncer was
   bool paused_ = false;
   bool stopping_ = false;

@@ -555,6 +555,7 @@ Plan make_plan(std::uint64_t seed) {
   }
   std::sort(plan.faults.begin(), plan.faults.end(),
             [](const Fault& a, const Fault& b) { return a.time < b.time; });
+  if (pick(0, 3) == 0) settings.checkpoint_after = from_seconds(between(0.1, 3));
   return plan;
 }
 
@@ -566,6 +567,7 @@ std::string describe(const Plan& plan) {
        << " cap=" << s.grace_cap / kMillisecond << "ms suspect=" << s.suspect_after / kMillisecond
        << "ms expel=" << s.expel_after / kMillisecond << "ms open=" << s.max_open_rounds
        << " spares=" << s.spares << " budget=" << s.token_budget << " save=" << s.checkpoint_rounds
+       << " or " << s.checkpoint_after / kMillisecond << "ms"
        << " shards=" << (s.shards.empty() ? 0 : s.shards[0]) << " step=" << plan.step_seconds
        << "s end=" << plan.end / kMillisecond << "ms\n";
   for (const Fault& fault : plan.faults) {
