@@ -19,9 +19,9 @@ DataParallel::DataParallel(const runtime::Setup& setup, runtime::LearnerState& s
   });
 }
 
-runtime::LearnerState::Step DataParallel::step(std::int64_t) {
+void DataParallel::step(std::int64_t) {
   unsent_end_ = setup_.parameters;
-  return state_.step([this](std::span<float> values) {
+  state_.step([this](std::span<float> values) {
     // Means of the loss are for people only: not worth another turn round the ring.
     if (values.data() != state_.gradients().data()) return;
     const double started = runtime::now_seconds();

@@ -17,7 +17,7 @@ class DataParallel : public Method {
   DataParallel(const runtime::Setup& setup, runtime::LearnerState& state, Averager& averager);
 
   bool meets(std::int64_t) const override { return true; }
-  runtime::LearnerState::Step step(std::int64_t step) override;
+  void step(std::int64_t step) override;
   void finish() override {}
   checkpoint::Global result() const override;
   double blocked_seconds() const override { return blocked_seconds_; }

@@ -29,8 +29,8 @@ bool Diloco::meets(std::int64_t step) const {
   return one_is_due || (overlap_ == 0 && start_of(started_ + 1) <= step);
 }
 
-runtime::LearnerState::Step Diloco::step(std::int64_t step) {
-  const auto done = state_.step(island_.average);
+void Diloco::step(std::int64_t step) {
+  state_.step(island_.average);
   const double began = runtime::now_seconds();
   complete_until(step);
   while (start_of(started_ + 1) <= step) {
@@ -38,7 +38,6 @@ runtime::LearnerState::Step Diloco::step(std::int64_t step) {
   }
   complete_until(step);
   blocked_seconds_ += runtime::now_seconds() - began;
-  return done;
 }
 
 void Diloco::finish() {

@@ -34,7 +34,7 @@ class Diloco : public Method {
          Averager* averager);
 
   bool meets(std::int64_t step) const override;
-  runtime::LearnerState::Step step(std::int64_t step) override;
+  void step(std::int64_t step) override;
   void finish() override;
   checkpoint::Global result() const override {
     checkpoint::Global state;

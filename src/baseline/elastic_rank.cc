@@ -202,13 +202,13 @@ void ElasticRank::take_steps(const Order& order) {
     state_->set_run_tokens(run_tokens_);
     const double began = runtime::now_seconds();
     const double blocked_before = method.blocked_seconds();
-    const auto done = method.step(held_steps_ + 1);
+    method.step(held_steps_ + 1);
     ++held_steps_;
     run_tokens_ += tokens_a_step;
     const double blocked = method.blocked_seconds() - blocked_before;
     be_slow(runtime::now_seconds() - began - blocked);
     const double seconds = runtime::now_seconds() - began;
-    notes_.note(done, seconds - blocked);
+    notes_.note(seconds - blocked);
     blocked_seconds_ += blocked;
     busy_seconds_ += seconds;
     bytes_sent_ = sent_before + ring.bytes_sent();

@@ -38,8 +38,8 @@ void Learner::train(Method& method, const Averager* averager, Roll& roll, Record
     if (meets) roll.start(entry(method, averager));
     const double began = runtime::now_seconds();
     const double blocked = method.blocked_seconds();
-    const auto done = method.step(step);
-    notes_.note(done, runtime::now_seconds() - began - (method.blocked_seconds() - blocked));
+    method.step(step);
+    notes_.note(runtime::now_seconds() - began - (method.blocked_seconds() - blocked));
     if (!meets) continue;
     const auto& entries = roll.finish();
     tell(entries);

@@ -25,8 +25,8 @@ class Method {
   // Whether ranks of different learners wait for one another in inner step `step` (from 1).
   virtual bool meets(std::int64_t step) const = 0;
 
-  // Inner step `step` and what belongs to it; returns how it went.
-  virtual runtime::LearnerState::Step step(std::int64_t step) = 0;
+  // Inner step `step` and what belongs to it.
+  virtual void step(std::int64_t step) = 0;
 
   // Brings together what the steps so far have not, once no more will come.
   virtual void finish() = 0;

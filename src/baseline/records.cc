@@ -285,6 +285,8 @@ link::Report report_of(std::span<const RollEntry> entries, int learner, int inca
   report.blocked_seconds = leader.blocked_seconds;
   report.busy_seconds = leader.busy_seconds;
   report.accuracy = leader.accuracy;
+  report.learning_rate = leader.learning_rate;
+  report.gradient_norm = leader.gradient_norm;
   report.memory_ratio = leader.memory_ratio;
   report.resident_bytes = leader.resident_bytes;
   for (const RollEntry& entry : entries) {

@@ -13,7 +13,9 @@ struct RollEntry {
   std::int64_t life_steps = 0;  // of them, those of this rank's own
   std::int64_t tokens = 0;
   double loss = 0;
-  double accuracy = -1;     // of images, else -1
+  double accuracy = -1;  // of images, else -1
+  double learning_rate = 0;
+  double gradient_norm = 0;
   double step_seconds = 0;  // recent inner steps, without waiting
   double blocked_seconds = 0;
   double busy_seconds = 0;  // since the first step

@@ -8,17 +8,17 @@ namespace archipelago::baseline {
 
 StepNotes::StepNotes() : memory_before_(runtime::resident_bytes()) {}
 
-void StepNotes::note(const runtime::LearnerState::Step& step, double seconds) {
-  loss_ = step.loss;
-  accuracy_ = step.accuracy.value_or(-1);
+void StepNotes::note(double seconds) {
   step_seconds_ = runtime::recent_step_seconds(step_seconds_, seconds);
 }
 
 void StepNotes::fill(RollEntry& entry, const runtime::LearnerState& state) const {
   entry.steps = state.steps();
   entry.tokens = state.tokens();
-  entry.loss = loss_;
-  entry.accuracy = accuracy_;
+  entry.loss = state.last_step().loss;
+  entry.accuracy = state.last_step().accuracy.value_or(-1);
+  entry.learning_rate = state.last_step().learning_rate;
+  entry.gradient_norm = state.last_step().gradient_norm;
   entry.step_seconds = step_seconds_;
   entry.resident_bytes = runtime::resident_bytes();
   entry.memory_ratio = runtime::memory_ratio(state.memory(), memory_before_, entry.resident_bytes);

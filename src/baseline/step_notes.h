@@ -13,16 +13,14 @@ class StepNotes {
   // To be made before the model, whose memory is told.
   StepNotes();
 
-  // `seconds`: without waiting for other ranks.
-  void note(const runtime::LearnerState::Step& step, double seconds);
+  // A step has been made, in so many seconds without waiting for other ranks.
+  void note(double seconds);
 
-  // The entry's counts, loss, seconds a step and memory.
+  // The entry's counts, what the last step told, seconds a step and memory.
   void fill(RollEntry& entry, const runtime::LearnerState& state) const;
 
  private:
   std::int64_t memory_before_;  // resident bytes
-  double loss_ = 0;
-  double accuracy_ = -1;
   double step_seconds_ = 0;
 };
 

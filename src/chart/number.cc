@@ -1,5 +1,6 @@
 #include "chart/number.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iomanip>
 #include <sstream>
@@ -10,6 +11,7 @@ namespace {
 
 constexpr double kLeastThousand = 999.5;  // that three digits show as 1000
 constexpr double kRound = 1e-9;           // share of a step by which a sum of steps may be off
+constexpr double kNarrowest = 1e-12;      // that an axis is of its numbers, to be divided
 
 std::vector<double> linear_ticks(const Axis& axis, int count) {
   const double rough = (axis.high - axis.low) / count;
@@ -72,7 +74,7 @@ double Axis::share(double value) const {
 }
 
 std::vector<double> Axis::ticks(int count) const {
-  if (!(high > low)) return {low};
+  if (!(high - low > kNarrowest * std::max(std::abs(low), std::abs(high)))) return {low};
   return logarithmic ? logarithmic_ticks(*this, count) : linear_ticks(*this, count);
 }
 

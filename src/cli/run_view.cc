@@ -1,12 +1,15 @@
 #include "cli/run_view.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iomanip>
 #include <limits>
 #include <sstream>
 #include <vector>
 
+#include "chart/number.h"
+#include "core/units.h"
 #include "report/json_field.h"
 
 namespace archipelago::cli {
@@ -14,6 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 using report::field;
+using report::measured;
 using Lines = std::vector<std::string>;
 
 constexpr double kMinute = 60;
@@ -115,7 +119,30 @@ std::string learners_line(const LiveRun::Reading& reading) {
   return out.str();
 }
 
-std::string learner_line(const Json& learner, const NewestRows& rows) {
+// At the right of a column, which is a blank wider than numbers are as a rule.
+std::string in_column(std::size_t width, const std::string& text) {
+  return std::string(width - std::min(text.size(), width), ' ') + text;
+}
+
+std::string short_text(std::optional<double> value) {
+  return value ? chart::short_number(*value) : "-";
+}
+
+std::string seconds_of_step(double seconds) {
+  constexpr double kLarge = 1e5;
+  return seconds < kLarge ? fixed_text(seconds, 3) : chart::short_number(seconds);
+}
+
+// Whether the columns of learning rate and gradient norm are there.
+enum class Columns { few, all };
+
+std::string heading(Columns columns) {
+  std::string line = "learner state     life     step        tokens    s/step     loss";
+  if (columns == Columns::all) line += "        lr grad norm";
+  return line + "  host, processes";
+}
+
+std::string learner_line(const Json& learner, const NewestRows& rows, Columns columns) {
   const int id = field(learner, "id", -1);
   std::ostringstream out;
   out << std::left << std::setw(8) << id << std::setw(9)
@@ -124,15 +151,38 @@ std::string learner_line(const Json& learner, const NewestRows& rows) {
       << field<std::int64_t>(learner, "step", 0) << std::setw(14)
       << field<std::int64_t>(learner, "tokens", 0);
   const auto row = rows.learners.find(id);
-  if (row == rows.learners.end()) {
-    out << std::setw(10) << "-" << std::setw(9) << "-";
-  } else {
-    out << std::fixed << std::setprecision(3) << std::setw(10) << row->second.step_seconds
-        << std::setprecision(4) << std::setw(9) << row->second.loss;
+  const bool known = row != rows.learners.end();
+  out << in_column(10, known ? seconds_of_step(row->second.step_seconds) : "-")
+      << in_column(9, !known                         ? "-"
+                      : std::isnan(row->second.loss) ? "nan"
+                                                     : loss_text(row->second.loss));
+  if (columns == Columns::all) {
+    out << in_column(10, known ? short_text(row->second.learning_rate) : "-")
+        << in_column(10, known ? short_text(row->second.gradient_norm) : "-");
   }
   out << "  " << field<std::string>(learner, "host", "");
   for (const Json& pid : report::list_field(learner, "pids")) out << " " << pid.dump();
   return out.str();
+}
+
+Lines learner_lines(const Json& entries, const NewestRows& rows, Columns columns) {
+  Lines lines;
+  for (const Json& entry : entries) {
+    if (plays(entry)) lines.push_back(learner_line(entry, rows, columns));
+  }
+  return lines;
+}
+
+// All where a learner tells what they hold and the lines are long enough.
+Columns columns_for(const Json& entries, const NewestRows& rows, std::size_t length) {
+  const bool told = std::ranges::any_of(rows.learners, [](const auto& entry) {
+    return entry.second.learning_rate || entry.second.gradient_norm;
+  });
+  if (!told || heading(Columns::all).size() > length) return Columns::few;
+  const Lines lines = learner_lines(entries, rows, Columns::all);
+  return std::ranges::all_of(lines, [&](const auto& line) { return line.size() <= length; })
+             ? Columns::all
+             : Columns::few;
 }
 
 std::string syncer_line(const Json& status, bool has_syncer) {
@@ -192,7 +242,8 @@ NewestRows newest_rows(std::string_view tail) {
     const auto [place, fresh] = first.emplace(learner, row);
     if (!row.follows(place->second)) place->second = row;
     newest.learners[learner] = {field(object, "loss", std::numeric_limits<double>::quiet_NaN()),
-                                field(object, "step_s", 0.0), row.tokens_per_second(place->second)};
+                                field(object, "step_s", 0.0), row.tokens_per_second(place->second),
+                                measured(object, "lr"), measured(object, "grad_norm")};
     newest.seconds = row.t;
   }
   return newest;
@@ -200,24 +251,22 @@ NewestRows newest_rows(std::string_view tail) {
 
 std::string view_of(const LiveRun& run, const LiveRun::Reading& reading, const NewestRows& rows,
                     bool has_syncer, std::optional<Size> size) {
-  const Lines head = {
-      state_line(run, reading, rows, has_syncer), tokens_line(reading, rows),
-      learners_line(reading), "",
-      "learner state     life     step        tokens    s/step     loss  host, processes"};
-  Lines learners, foot;
+  constexpr auto kAny = static_cast<std::size_t>(-1);
+  const Size room = size.value_or(Size{kAny, kAny});
   const auto entries = report::list_field(reading.status, "learners");
-  for (const Json& entry : entries) {
-    if (plays(entry)) learners.push_back(learner_line(entry, rows));
-  }
+  const Columns columns = columns_for(entries, rows, room.columns);
+  const Lines head = {state_line(run, reading, rows, has_syncer), tokens_line(reading, rows),
+                      learners_line(reading), "", heading(columns)};
+  const Lines learners = learner_lines(entries, rows, columns);
+  Lines foot;
   if (has_syncer && !reading.over()) {
     std::ostringstream spares;
     spares << "spares: " << entries.size() - learners.size();
     foot.push_back(spares.str());
   }
   foot.push_back(syncer_line(reading.status, has_syncer));
-  constexpr auto kAny = static_cast<std::size_t>(-1);
   std::string out;
-  for (const std::string& line : fitted(head, learners, foot, size.value_or(Size{kAny, kAny}))) {
+  for (const std::string& line : fitted(head, learners, foot, room)) {
     out += line;
     out += '\n';
   }

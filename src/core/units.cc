@@ -1,5 +1,6 @@
 #include "core/units.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <iterator>
@@ -9,6 +10,15 @@ namespace archipelago {
 std::string fixed_text(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string loss_text(double nats) {
+  constexpr double kLarge = 1e3;
+  if (!std::isfinite(nats)) return "not finite";
+  if (std::abs(nats) < kLarge) return fixed_text(nats, 4);
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g", nats);
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -17,6 +18,8 @@
 
 namespace archipelago::emulate {
 namespace {
+
+constexpr double kNotAvailable = std::numeric_limits<double>::quiet_NaN();
 
 runtime::Setup as_one_learner(const runtime::Setup& setup) {
   config::RunConfig config = setup.config;
@@ -79,7 +82,8 @@ class Training {
 
   void step() {
     ++steps_;
-    result_.train_loss = state_.step([](std::span<float>) {}).loss;
+    state_.step([](std::span<float>) {});
+    result_.train_loss = state_.last_step().loss;
     result_.tokens = state_.tokens();
     result_.seconds += longest(conditions_, setup_.config.sync.learners, randoms_);
     diverged_steps_ = std::isfinite(result_.train_loss) ? 0 : diverged_steps_ + 1;
@@ -94,15 +98,11 @@ class Training {
   }
 
   nlohmann::json row() const {
-    return {{"t", result_.seconds},
-            {"learner", 0},
-            {"incarnation", 0},
-            {"step", steps_},
-            {"tokens", result_.tokens / setup_.config.sync.learners},
-            {"loss", result_.train_loss},
-            {"step_s", result_.seconds / static_cast<double>(steps_)},
-            {"blocked_s", 0.0},
-            {"energy_j", "not available"}};
+    link::Report report;
+    state_.describe(report);
+    report.tokens /= setup_.config.sync.learners;
+    report.step_seconds = result_.seconds / static_cast<double>(steps_);
+    return runtime::step_row(result_.seconds, report, 0, kNotAvailable);
   }
 
   nlohmann::json status(const std::string& state, const std::string& of_learners) const {

@@ -206,10 +206,8 @@ void Island::start_step() {
 void Island::finish_step() {
   const double seconds = around_.timeline.seconds() - *std::exchange(step_started_, std::nullopt);
   const std::int64_t before = state_->tokens();
-  const auto done = state_->step([](std::span<float>) {});
+  state_->step([](std::span<float>) {});
   around_.trained_tokens += state_->tokens() - before;
-  loss_ = done.loss;
-  accuracy_ = done.accuracy.value_or(-1);
   ++life_steps_;
   step_seconds_ = runtime::recent_step_seconds(step_seconds_, seconds);
 }
@@ -230,8 +228,6 @@ void Island::post_report() {
     report_.lease_tokens = lease_tokens_;
   }
   report_.step_seconds = step_seconds_;
-  report_.loss = loss_;
-  report_.accuracy = accuracy_;
   report_.life_steps = life_steps_;
   report_.busy_seconds = around_.timeline.seconds() - life_started_;
   around_.link.put_report(number_, report_);

@@ -100,8 +100,6 @@ class Island {
   double slow_factor_ = 1;
   Nanoseconds slow_until_ = 0;
   double step_seconds_ = 0;  // recent
-  double loss_ = 0;
-  double accuracy_ = -1;
   std::int64_t life_steps_ = 0;
   double life_started_ = 0;
   link::Report report_;

@@ -28,6 +28,8 @@ struct ReportFields {
   double step_seconds;
   double loss;
   double accuracy;
+  double learning_rate;
+  double gradient_norm;
   double blocked_seconds;
   double busy_seconds;
   double joules;
@@ -91,6 +93,8 @@ std::vector<std::byte> encode_report(const MailboxLayout& layout, const Report& 
   fields.step_seconds = report.step_seconds;
   fields.loss = report.loss;
   fields.accuracy = report.accuracy;
+  fields.learning_rate = report.learning_rate;
+  fields.gradient_norm = report.gradient_norm;
   fields.blocked_seconds = report.blocked_seconds;
   fields.busy_seconds = report.busy_seconds;
   fields.joules = report.joules;
@@ -131,6 +135,8 @@ std::optional<Report> MailboxReader::read_report() {
   report.step_seconds = fields.step_seconds;
   report.loss = fields.loss;
   report.accuracy = fields.accuracy;
+  report.learning_rate = fields.learning_rate;
+  report.gradient_norm = fields.gradient_norm;
   report.blocked_seconds = fields.blocked_seconds;
   report.busy_seconds = fields.busy_seconds;
   report.joules = fields.joules;

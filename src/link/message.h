@@ -35,6 +35,8 @@ struct Report {
   double step_seconds = 0;          // of recent inner steps; 0: not known yet
   double loss = 0;                  // of the last inner step, nats a token
   double accuracy = -1;             // of the last inner step, images only; below 0: none
+  double learning_rate = 0;         // of the last inner step
+  double gradient_norm = 0;         // of the last inner step, before clipping
   std::int64_t life_steps = 0;      // inner steps of this life
   double blocked_seconds = 0;       // time the inner steps waited for the exchange, this life
   double busy_seconds = 0;          // time since this life's first step

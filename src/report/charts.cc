@@ -25,8 +25,8 @@ bool by_learner(std::span<const History> runs) {
 
 // The stretch of `count` of this width that x lies in.
 std::size_t bin_of(double x, double width, std::size_t count) {
-  const double place = width > 0 ? std::max(x / width, 0.0) : 0;
-  return std::min(static_cast<std::size_t>(place), count - 1);
+  const double place = width > 0 ? x / width : 0;
+  return static_cast<std::size_t>(std::clamp(place, 0.0, static_cast<double>(count - 1)));
 }
 
 struct Sample {
@@ -56,6 +56,8 @@ std::vector<chart::Point> means(const std::vector<Sample>& samples, double end) 
   return points;
 }
 
+// What a step tells; nothing, or no number, where it does not.
+using StepNumber = std::function<std::optional<double>(const Step&)>;
 using StepValue = std::function<std::optional<Sample>(const Step&)>;
 using RoundValue = std::function<double(const Round&)>;
 
@@ -64,7 +66,8 @@ std::vector<Sample> samples_of(const History& run, const StepValue& value,
   std::vector<Sample> samples;
   for (const Step& step : run.steps) {
     if (learner && step.learner != *learner) continue;
-    if (const auto sample = value(step)) samples.push_back(*sample);
+    const auto sample = value(step);
+    if (sample && !std::isnan(sample->value)) samples.push_back(*sample);
   }
   return samples;
 }
@@ -206,8 +209,22 @@ class Panels {
   std::vector<chart::Panel> panels_;
 };
 
-StepValue over_time(std::function<double(const Step&)> value) {
-  return [value = std::move(value)](const Step& step) { return Sample{step.t, value(step)}; };
+StepValue over(std::function<double(const Step&)> place, StepNumber number) {
+  return [place = std::move(place),
+          number = std::move(number)](const Step& step) -> std::optional<Sample> {
+    const auto value = number(step);
+    if (!value) return std::nullopt;
+    return Sample{place(step), *value};
+  };
+}
+
+StepValue over_time(StepNumber number) {
+  return over([](const Step& step) { return step.t; }, std::move(number));
+}
+
+StepValue over_tokens(StepNumber number) {
+  return over([](const Step& step) { return static_cast<double>(step.run_tokens) / kMillion; },
+              std::move(number));
 }
 
 // A life ends with its launch, or with another incarnation.
@@ -273,25 +290,30 @@ Legend legend_of(std::span<const History> runs) {
 std::vector<chart::Panel> panels_of(std::span<const History> runs) {
   Panels panels(runs);
   const auto loss = [](const Step& step) { return step.loss; };
-  const StepValue loss_over_tokens = [&](const Step& step) {
-    return Sample{static_cast<double>(step.run_tokens) / kMillion, step.loss};
-  };
   const StepValue waited = [](const Step& step) -> std::optional<Sample> {
     if (!step.since || *step.since <= 0) return std::nullopt;
     return Sample{step.t, 100 * std::min(step.blocked_seconds / *step.since, 1.0), *step.since};
   };
-  const StepValue accuracy = [](const Step& step) -> std::optional<Sample> {
+  const auto accuracy = [](const Step& step) -> std::optional<double> {
     if (!step.accuracy) return std::nullopt;
-    return Sample{step.t, 100 * *step.accuracy};
+    return 100 * *step.accuracy;
   };
   const StepValue watts = [](const Step& step) -> std::optional<Sample> {
     if (!step.joules || !step.since || *step.since <= 0) return std::nullopt;
     return Sample{step.t, *step.joules / *step.since, *step.since};
   };
-  panels.add("training loss", step_lines(runs, loss_over_tokens, true), Up::settled, true);
+  panels.add("training loss", step_lines(runs, over_tokens(loss), true), Up::settled, true);
   panels.add("validation loss", validation_lines(runs), Up::settled, true);
   panels.add("training loss", step_lines(runs, over_time(loss), false), Up::settled);
-  panels.add("training accuracy, %", step_lines(runs, accuracy, false), Up::from_zero);
+  panels.add("training accuracy, %", step_lines(runs, over_time(accuracy), false), Up::from_zero);
+  panels.add(
+      "gradient norm, before clipping",
+      step_lines(runs, over_tokens([](const Step& step) { return step.gradient_norm; }), true),
+      Up::settled, true);
+  panels.add(
+      "learning rate",
+      step_lines(runs, over_tokens([](const Step& step) { return step.learning_rate; }), true),
+      Up::from_zero, true);
   panels.add("tokens a second, all learners", speed_lines(runs), Up::from_zero);
   panels.add("seconds a step",
              step_lines(runs, over_time([](const Step& step) { return step.seconds; }), false),

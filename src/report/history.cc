@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -20,13 +21,9 @@ using Json = nlohmann::json;
 
 Json parse(std::string_view text) { return Json::parse(text, nullptr, false); }
 
-double number(const Json& object, const char* key) { return field(object, key, 0.0); }
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-std::optional<double> measured(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
+double number(const Json& object, const char* key) { return field(object, key, 0.0); }
 
 Json read_object(const fs::path& file) {
   std::error_code error;
@@ -51,22 +48,35 @@ class LaunchClock {
   double last_ = 0;
 };
 
+// Beyond these a row is no run's.
+constexpr std::int64_t kMostLearners = 1 << 16;
+constexpr std::int64_t kMostTokens = 100'000'000'000'000;  // of a learner
+
+bool is_step(const Json& row) {
+  const auto learner = field<std::int64_t>(row, "learner", -1);
+  const auto tokens = field<std::int64_t>(row, "tokens", 0);
+  return learner >= 0 && learner < kMostLearners && tokens >= 0 && tokens <= kMostTokens &&
+         row.contains("loss");
+}
+
 // The rows of the learners, each after the one before.
 class StepReader {
  public:
   Step read(const Json& row, double t, std::size_t launch) {
     Step step{.t = t,
-              .learner = static_cast<int>(number(row, "learner")),
-              .incarnation = static_cast<int>(number(row, "incarnation")),
+              .learner = field(row, "learner", 0),
+              .incarnation = field(row, "incarnation", 0),
               .run_tokens = 0,
               .gained = 0,
-              .loss = number(row, "loss"),
+              .loss = measured(row, "loss").value_or(kNaN),
+              .learning_rate = measured(row, "lr"),
+              .gradient_norm = measured(row, "grad_norm"),
               .seconds = number(row, "step_s"),
               .since = std::nullopt,
               .blocked_seconds = number(row, "blocked_s"),
               .joules = measured(row, "energy_j"),
               .accuracy = measured(row, "accuracy")};
-    const auto tokens = static_cast<std::int64_t>(number(row, "tokens"));
+    const auto tokens = field<std::int64_t>(row, "tokens", 0);
     const auto [place, fresh] =
         before_.emplace(step.learner, Before{step.incarnation, launch, 0, t});
     Before& before = place->second;
@@ -101,12 +111,12 @@ std::vector<double> read_metrics(const fs::path& file, History& history) {
     if (!row.is_object() || !measured(row, "t")) continue;
     const double t = clock.time_of(number(row, "t"));
     history.seconds = std::max(history.seconds, t);
-    if (measured(row, "learner") && measured(row, "loss")) {
+    if (is_step(row)) {
       history.steps.push_back(steps.read(row, t, clock.starts().size()));
       history.learners = std::max(history.learners, history.steps.back().learner + 1);
     } else if (measured(row, "val_loss")) {
       history.validations.push_back(
-          {t, static_cast<std::int64_t>(number(row, "tokens")), number(row, "val_loss")});
+          {t, field<std::int64_t>(row, "tokens", 0), number(row, "val_loss")});
     } else if (row.contains("contributors")) {
       history.rounds.push_back(
           {t, static_cast<int>(list_field(row, "contributors").size()), number(row, "wait_s")});

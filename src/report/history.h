@@ -19,10 +19,12 @@ struct Step {
   int incarnation;
   std::int64_t run_tokens;  // of all learners by then
   std::int64_t gained;      // by the learner since its row before; 0 where its life began later
-  double loss;
-  double seconds;               // that the step took, without waits
-  std::optional<double> since;  // seconds since the learner's row before, of the same life
-  double blocked_seconds;       // that the learner waited since then
+  double loss;              // not a number where it was not finite
+  std::optional<double> learning_rate;  // older runs do not tell it
+  std::optional<double> gradient_norm;  // before clipping; likewise
+  double seconds;                       // that the step took, without waits
+  std::optional<double> since;          // seconds since the learner's row before, of the same life
+  double blocked_seconds;               // that the learner waited since then
   std::optional<double> joules;
   std::optional<double> accuracy;
 };

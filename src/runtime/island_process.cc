@@ -264,7 +264,7 @@ void IslandProcess::step() {
     checkpoint_if_due();
   }
   const double started = now_seconds();
-  const auto done = state_->step([this](std::span<float> numbers) {
+  state_->step([this](std::span<float> numbers) {
     if (numbers.data() == state_->gradients().data()) {
       averaging_->finish(numbers);
     } else {
@@ -279,8 +279,6 @@ void IslandProcess::step() {
     sleep_seconds(seconds * (slow_factor_ - 1));
     seconds = now_seconds() - started;
   }
-  loss_ = done.loss;
-  accuracy_ = done.accuracy.value_or(-1);
   ++life_steps_;
   step_seconds_ = recent_step_seconds(step_seconds_, seconds);
   report_changed_ = true;
@@ -361,8 +359,6 @@ void IslandProcess::post_report() {
     report.lease_tokens = lease_tokens_;
   }
   report.step_seconds = step_seconds_;
-  report.loss = loss_;
-  report.accuracy = accuracy_;
   report.life_steps = life_steps_;
   report.blocked_seconds = blocked_seconds_;
   report.joules = joules_;

@@ -108,8 +108,6 @@ class IslandProcess {
   std::shared_ptr<const link::Bytes> leaving_base_;
   std::int64_t run_tokens_ = 0;
   double step_seconds_ = 0;
-  double loss_ = 0;
-  double accuracy_ = -1;  // below 0: the model has none
   double life_started_ = 0;
   std::int64_t life_steps_ = 0;
   double boundary_started_ = 0;

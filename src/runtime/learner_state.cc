@@ -50,6 +50,7 @@ void LearnerState::begin(int incarnation, std::int64_t tokens, checkpoint::Learn
   steps_ = tokens / batch_tokens_;
   leased_.clear();
   is_sound_ = true;
+  last_step_ = {};
   run_tokens_ = 0;
   steps_since_run_tokens_ = 0;
   std::fill(held_.begin(), held_.end(), -1);
@@ -124,10 +125,14 @@ void LearnerState::describe(link::Report& report) const {
   report.incarnation = incarnation_;
   report.step = steps_;
   report.tokens = tokens_;
+  report.loss = last_step_.loss;
+  report.accuracy = last_step_.accuracy.value_or(-1);
+  report.learning_rate = last_step_.learning_rate;
+  report.gradient_norm = last_step_.gradient_norm;
   report.held = held_;
 }
 
-LearnerState::Step LearnerState::step(const std::function<void(std::span<float>)>& average) {
+void LearnerState::step(const std::function<void(std::span<float>)>& average) {
   choose_batch();
   const std::int64_t parts = config_.train.accumulate;
   double loss = 0;
@@ -154,14 +159,16 @@ LearnerState::Step LearnerState::step(const std::function<void(std::span<float>)
   is_sound_ = std::isfinite(means[0]) && means[0] <= loss_limit(config_.model);
   // Its moments would make it diverge again from any parameters.
   if (!is_sound_) optimizer_->reset();
-  optimizer_->step(model_->parameters(), model_->gradients(),
-                   model::learning_rate(config_.train, step_of_run));
+  last_step_.loss = means[0];
+  if (model_->accuracy()) last_step_.accuracy = means[1];
+  last_step_.learning_rate = model::learning_rate(config_.train, step_of_run);
+  last_step_.gradient_norm =
+      optimizer_->step(model_->parameters(), model_->gradients(), last_step_.learning_rate);
   ++steps_;
   ++steps_since_run_tokens_;
   tokens_ += batch_tokens_;
   for (auto& steps : steps_since_) ++steps;
   for (auto& tokens : tokens_since_) tokens += batch_tokens_;
-  return {means[0], model_->accuracy() ? std::optional(means[1]) : std::nullopt};
 }
 
 // All ranks of an island go through the whole batch; each trains on its part of it.

@@ -62,20 +62,26 @@ class LearnerState {
   void set_run_tokens(std::int64_t tokens);
 
   struct Step {
-    float loss;                     // nats a target
+    float loss = 0;                 // nats a target
     std::optional<float> accuracy;  // images: share of the batch that was classified right
+    double learning_rate = 0;
+    double gradient_norm = 0;  // of the whole batch, before clipping
   };
 
   // Whether the last step's loss was finite and below loss_limit(); moments are new where it was
   // not.
   bool is_sound() const { return is_sound_; }
 
-  // What a report says of the learner itself: who it is, its counts, the versions that it holds.
+  // The last inner step of this life; all 0 before its first.
+  const Step& last_step() const { return last_step_; }
+
+  // What a report says of the learner itself: who it is, its counts, its last step, the versions
+  // that it holds.
   void describe(link::Report& report) const;
 
   // One inner step; `average` replaces each number by its mean over the island: first gradients(),
   // where these are, then a few on the host.
-  Step step(const std::function<void(std::span<float>)>& average);
+  void step(const std::function<void(std::span<float>)>& average);
 
   // The gradients of the step under way, flat, and who is told of them as they become final
   // (model::Model::watch_gradients).
@@ -138,6 +144,7 @@ class LearnerState {
   int incarnation_ = -1;
   std::int64_t steps_ = 0;
   bool is_sound_ = true;
+  Step last_step_;
   std::int64_t tokens_ = 0;
   std::int64_t run_tokens_ = 0;
   std::int64_t steps_since_run_tokens_ = 0;

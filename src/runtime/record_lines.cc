@@ -16,6 +16,8 @@ nlohmann::json step_row(double t, const link::Report& report, double blocked_sec
                         {"step", report.step},
                         {"tokens", report.tokens},
                         {"loss", report.loss},
+                        {"lr", report.learning_rate},
+                        {"grad_norm", report.gradient_norm},
                         {"step_s", report.step_seconds},
                         {"blocked_s", blocked_seconds},
                         {"energy_j", or_not_available(joules)}};

@@ -36,6 +36,13 @@ TEST(Ticks, OfALogarithmicAxis) {
 
 TEST(Ticks, AnAxisOfOneValueHasOne) { EXPECT_EQ((Axis{3, 3}.ticks(5)), (Values{3})); }
 
+TEST(Ticks, OfAnAxisTooNarrowToBeDividedAreOne) {
+  const double next = std::nextafter(2.0, 3.0);
+  EXPECT_EQ((Axis{2, next}.ticks(5)), (Values{2}));
+  EXPECT_EQ((Axis{1e30, 1e30 * (1 + 1e-15)}.ticks(5)), (Values{1e30}));
+  EXPECT_GT((Axis{1e30, 1e30 * (1 + 1e-9)}.ticks(5)).size(), 2U);
+}
+
 TEST(Numbers, AreShort) {
   EXPECT_EQ(short_number(0.123456), "0.123");
   EXPECT_EQ(short_number(std::nan("")), "-");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace archipelago::cli {
 namespace {
@@ -94,6 +95,32 @@ TEST(RunView, FitsTheTerminal) {
   }
 }
 
+// Learner 0 with a learning rate and a gradient norm, in so many columns.
+std::string wide_view(double loss, std::size_t columns) {
+  NewestRows rows = kRows;
+  rows.learners.at(0) = {loss, 1e7, 100, 0.0003, 1.25e30};
+  return view_of(LiveRun("r"), reading(kTraining, 1), rows, true, Size{24, columns});
+}
+
+TEST(RunView, HasLearningRatesAndGradientNormsWhereThereIsRoom) {
+  const std::string narrow = wide_view(1, 80);
+  EXPECT_FALSE(says(narrow, "grad norm")) << narrow;
+  const std::string wide = wide_view(1, 120);
+  EXPECT_TRUE(says(wide,
+                   "s/step     loss        lr grad norm  host, processes\n"
+                   "0       active       2        9           900     1e+07   1.0000    "
+                   "0.0003  1.25e+30  b 7 8\n"
+                   "3       suspect      0        6           600         -        -"
+                   "         -         -  c\n"))
+      << wide;
+  EXPECT_FALSE(says(view(kTraining, 1), "grad norm")) << "an older run";
+}
+
+TEST(RunView, HugeAndMissingLossesKeepTheColumns) {
+  EXPECT_TRUE(says(wide_view(1e30, 80), "900     1e+07    1e+30  b 7 8\n"));
+  EXPECT_TRUE(says(wide_view(std::nan(""), 80), "900     1e+07      nan  b 7 8\n"));
+}
+
 TEST(NewestRows, AreThoseOfEachLearnersNewestLife) {
   const auto rows = newest_rows(
       "5,\"step_s\":1}\n"
@@ -102,10 +129,13 @@ TEST(NewestRows, AreThoseOfEachLearnersNewestLife) {
 {"t":2.5,"round":2}
 {"t":3,"learner":1,"incarnation":1,"tokens":800,"loss":2,"step_s":0.75}
 {"t":4,"learner":0,"incarnation":0,"tokens":150,"loss":2.25,"step_s":0.25}
-{"t":6,"learner":0,"incarnation":0,"tokens":300,"loss":2,"step_s":0.5}
+{"t":6,"learner":0,"incarnation":0,"tokens":300,"loss":2,"step_s":0.5,"lr":0.25,"grad_norm":3}
 {"t":7,"learner":0,"lo)");
   ASSERT_EQ(rows.learners.size(), 2U);
   EXPECT_DOUBLE_EQ(rows.learners.at(0).loss, 2);
+  EXPECT_EQ(rows.learners.at(0).learning_rate, 0.25);
+  EXPECT_EQ(rows.learners.at(0).gradient_norm, 3);
+  EXPECT_FALSE(rows.learners.at(1).gradient_norm);
   EXPECT_DOUBLE_EQ(rows.learners.at(0).tokens_per_second, 50);  // 200 in 4 s
   EXPECT_DOUBLE_EQ(rows.learners.at(1).step_seconds, 0.75);
   EXPECT_DOUBLE_EQ(rows.learners.at(1).tokens_per_second, 0);  // a life of one row

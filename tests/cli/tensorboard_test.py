@@ -45,12 +45,14 @@ class TensorBoard(unittest.TestCase):
         self.assertEqual(self.file_of("learner-2").hex(), GOLDEN)
 
     def test_rounds_validations_and_launches(self):
-        step = {"learner": 0, "loss": 1.0, "step_s": 0.1, "blocked_s": 0}
+        step = {"learner": 0, "loss": 1.0, "lr": 0.001, "grad_norm": 0.5, "step_s": 0.1, "blocked_s": 0}
         self.write([{"t": 5, "step": 1, **step},
                     {"t": 6, "round": 1, "contributors": [0, 2], "wait_s": 0.5, "merge_s": 0.001},
                     {"t": 6.5, "validated_round": 1, "tokens": 100, "val_loss": 3.25},
                     {"t": 1, "step": 2, **step}], end='{"t": 2, "lear')
         self.assertEqual(self.convert().returncode, 0)
+        for tag in (b"training/learning_rate", b"training/gradient_norm"):
+            self.assertIn(tag, self.file_of("learner-0"))
         for tag in (b"rounds/learners", b"seconds/round_open", b"seconds/merge", b"validation/loss"):
             self.assertIn(tag, self.file_of("syncer"))
         # The second launch wrote config.ini; the first one's 6.5 s lie before.

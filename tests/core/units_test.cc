@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace archipelago {
 namespace {
 
@@ -11,6 +14,16 @@ TEST(Units, BytesTakeTheUnitThatFits) {
   EXPECT_EQ(bytes_text(1536), "1.5 KiB");
   EXPECT_EQ(bytes_text(3.0 * 1024 * 1024 * 1024), "3.0 GiB");
   EXPECT_EQ(bytes_text(5000.0 * 1024 * 1024 * 1024 * 1024 * 1024), "5000.0 PiB");
+}
+
+TEST(Units, LossesFitTheirColumn) {
+  EXPECT_EQ(loss_text(1.23456), "1.2346");
+  EXPECT_EQ(loss_text(-0.5), "-0.5000");
+  EXPECT_EQ(loss_text(999), "999.0000");
+  EXPECT_EQ(loss_text(1e3), "1e+03");
+  EXPECT_EQ(loss_text(1.2345e30), "1.23e+30");
+  EXPECT_EQ(loss_text(std::nan("")), "not finite");
+  EXPECT_EQ(loss_text(std::numeric_limits<double>::infinity()), "not finite");
 }
 
 TEST(Units, SecondsTakeTheUnitThatFits) {

@@ -68,6 +68,9 @@ Report example() {
   report.tokens = 9876543210987;
   report.step_seconds = 0.125;
   report.loss = 2.5;
+  report.accuracy = 0.75;
+  report.learning_rate = 0.0625;
+  report.gradient_norm = 1.75;
   report.blocked_seconds = 0.25;
   report.busy_seconds = 17.5;
   report.joules = 3.25;
@@ -111,6 +114,9 @@ TEST_F(MailboxTest, ReportComesAsItWas) {
   EXPECT_EQ(report->tokens, 9876543210987);
   EXPECT_EQ(report->step_seconds, 0.125);
   EXPECT_EQ(report->loss, 2.5);
+  EXPECT_EQ(report->accuracy, 0.75);
+  EXPECT_EQ(report->learning_rate, 0.0625);
+  EXPECT_EQ(report->gradient_norm, 1.75);
   EXPECT_EQ(report->blocked_seconds, 0.25);
   EXPECT_EQ(report->busy_seconds, 17.5);
   EXPECT_EQ(report->joules, 3.25);

@@ -5,11 +5,11 @@ import subprocess
 import unittest
 
 import job
-from job import BATCH_TOKENS, DONE, MpiTest
+from job import BATCH_TOKENS, DONE, TRY_AGAIN, MpiTest
 
 # docs/design.md, "A run's folder".
-STEP_ROW = {"t", "learner", "incarnation", "step", "tokens", "loss", "step_s", "blocked_s",
-            "energy_j"}
+STEP_ROW = {"t", "learner", "incarnation", "step", "tokens", "loss", "lr", "grad_norm",
+            "step_s", "blocked_s", "energy_j"}
 ROUND_ROW = {"t", "round", "fragment", "version", "contributors", "wait_s", "merge_s"}
 STATUS = {"state", "round", "syncer", "learners", "learners_wanted", "scale", "tokens",
           "token_budget", "losses", "rejoins"}
@@ -33,6 +33,7 @@ def checked_rows(test, run):
     test.assertEqual(len(steps) + len(rounds), len(rows))
     for row in steps:
         test.assertEqual(set(row), STEP_ROW)
+        test.assertGreater(min(row["lr"], row["grad_norm"]), 0)
     return steps, rounds
 
 
@@ -158,10 +159,12 @@ class PlainRun(MpiTest):
 
     def test_validation_while_it_trains(self):
         """Each loss that is told on the way is that of the checkpoint of its round."""
-        run = self.start(checkpoint__validate=1, checkpoint__keep=1000)
-        run.finish(DONE)
-        rows = [row for row in run.metrics() if "validated_round" in row]
-        self.assertGreater(len(rows), 1)
+        run = self.start(checkpoint__validate=1, checkpoint__keep=1000, train__steps=job.ENDLESS)
+        validated = lambda: [row for row in run.metrics() if "validated_round" in row]
+        run.wait_for("two validations", lambda: len(validated()) > 1)
+        run.stop()
+        run.finish(TRY_AGAIN)
+        rows = validated()
         for row in rows:
             file = run.out / "checkpoints" / f"global-{row['validated_round']:010d}.h5"
             shown = subprocess.run([job.PROGRAM, "evaluate", file, "--data", self.data, "--json", "--tokens",

@@ -161,6 +161,8 @@ History waiting_run() {
                          .run_tokens = 0,
                          .gained = 40,
                          .loss = t == 1 ? 9.0 : 1.0,
+                         .learning_rate = std::nullopt,
+                         .gradient_norm = std::nullopt,
                          .seconds = 1,
                          .since = first ? std::nullopt : std::optional(since),
                          .blocked_seconds = since > 1 ? 3.0 : 0.0,
@@ -213,6 +215,10 @@ TEST(Charts, APointIsTheMeanOfItsStretch) {
   ASSERT_EQ(panels[0].title, "training loss");
   EXPECT_DOUBLE_EQ(panels[0].lines[0].points.at(0).y, (5.0 + 3.0 + 2.0 + 1.5) / 4);
   EXPECT_DOUBLE_EQ(panels[0].lines[1].points.at(0).y, (4.0 + 3.5 + 1.25) / 3);
+  const auto& norms = panel(panels, "gradient norm");
+  EXPECT_DOUBLE_EQ(norms.lines[1].points.at(0).y, 2 * (4.0 + 3.5 + 1.25) / 3);
+  EXPECT_EQ(norms.across_label, "million tokens");
+  EXPECT_DOUBLE_EQ(panel(panels, "learning rate").lines[1].points.at(0).y, 0.3 / 3);
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ class RecordedRun {
     return "{\"t\":" + std::to_string(t) + ",\"learner\":" + std::to_string(learner) +
            ",\"incarnation\":" + std::to_string(incarnation) +
            ",\"step\":1,\"tokens\":" + std::to_string(tokens) +
-           ",\"loss\":" + std::to_string(loss) +
+           ",\"loss\":" + std::to_string(loss) + ",\"lr\":" + std::to_string(tokens / 1000.0) +
+           ",\"grad_norm\":" + std::to_string(2 * loss) +
            ",\"step_s\":0.5,\"blocked_s\":0.005,\"energy_j\":\"not available\"}\n";
   }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
@@ -143,6 +144,36 @@ TEST_F(LearnerStateTest, AResumedRunTrainsOnWhatTheUninterruptedOneWouldHave) {
   use_images();
   config_.learners.clear();
   expect_resumed_is_uninterrupted(1);  // 36 images of its shard's 10: augmented anew each epoch
+}
+
+TEST_F(LearnerStateTest, AReportTellsOfTheLastStep) {
+  config_.train.accumulate = 2;
+  const Run run = make_run();
+  LearnerState state(run.setup, *run.dataset, kernels(), 1, 0, 1);
+  state.begin(0, 0, nullptr);
+  state.take_fixed_share();
+  receive(run, state, initial(run));
+  double squares = 0;
+  const auto keep = [&](std::span<float> numbers) {
+    if (numbers.data() != state.gradients().data()) return;
+    squares = 0;
+    for (const float value : numbers) squares += static_cast<double>(value) * value;
+  };
+  link::Report report;
+  for (int step = 1; step <= 4; ++step) {
+    state.step(keep);
+    state.describe(report);
+    EXPECT_EQ(report.step, step);
+    // Of the mean of two parts, whose sum the gradients are.
+    EXPECT_NEAR(report.gradient_norm, std::sqrt(squares) / 2, 1e-6 * report.gradient_norm);
+    EXPECT_GT(report.gradient_norm, 0);
+    EXPECT_NEAR(report.learning_rate, config_.train.lr * std::min(step, 3) / 3.0, 1e-12);
+    EXPECT_GT(report.loss, 0);
+  }
+  state.begin(1, 0, nullptr);
+  state.describe(report);
+  EXPECT_EQ(report.gradient_norm, 0);
+  EXPECT_EQ(report.loss, 0);
 }
 
 TEST_F(LearnerStateTest, PartsOfABatchAddUpToTheWholeStep) {
