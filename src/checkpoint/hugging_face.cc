@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "checkpoint/safetensors.h"
 #include "config/options.h"
@@ -46,6 +47,34 @@ std::int64_t count_layers(const Tensors& tensors) {
   return layers;
 }
 
+// Options of GPT-2 that make another network of the same shapes; where they are missing they are as
+// ours.
+void require_our_network(const Json& json, const std::filesystem::path& config_file) {
+  const std::pair<const char*, Json> ours[] = {
+      {"activation_function", Json::array({"gelu_new", "gelu_pytorch_tanh"})},
+      {"layer_norm_epsilon", Json::array({1e-5})},
+      {"scale_attn_weights", Json::array({true})},
+      {"scale_attn_by_inverse_layer_idx", Json::array({false})},
+      {"add_cross_attention", Json::array({false})},
+      {"tie_word_embeddings", Json::array({true})}};
+  for (const auto& [name, values] : ours) {
+    const auto found = json.find(name);
+    if (found == json.end() || std::ranges::find(values, *found) != values.end()) continue;
+    refuse(config_file, "its " + std::string(name) + " is " + found->dump() +
+                            "; only models with " + values.front().dump() + " can be imported");
+  }
+}
+
+// A head of its own is none of our models'.
+void require_tied_head(const Tensors& tensors, const std::filesystem::path& file) {
+  const auto head = tensors.find("lm_head.weight");
+  if (head != tensors.end() && head->second.values != tensors.at("wte.weight").values) {
+    refuse(file,
+           "its lm_head.weight differs from its wte.weight; only models that use one table for both "
+           "can be imported");
+  }
+}
+
 // Heads are all that shapes do not show.
 std::int64_t heads_of(const std::filesystem::path& config_file, std::int64_t otherwise) {
   if (!std::filesystem::exists(config_file)) return otherwise;
@@ -54,6 +83,7 @@ std::int64_t heads_of(const std::filesystem::path& config_file, std::int64_t oth
     if (const std::string kind = json.value("model_type", "gpt2"); kind != "gpt2") {
       refuse(config_file, "its model_type is " + kind + ", not gpt2");
     }
+    require_our_network(json, config_file);
     return json.at("n_head").get<std::int64_t>();
   } catch (const Json::exception&) {
     refuse(config_file, "it is not the description of a GPT-2 model");
@@ -65,6 +95,7 @@ void set_sizes(config::Model& model, const Tensors& tensors, const std::filesyst
   model.kind = "gpt";
   model.vocabulary = token_table.shape[0];
   model.width = token_table.shape[1];
+  require_tied_head(tensors, file);
   model.context = require_table(tensors, "wpe.weight", file).shape[0];
   model.layers = count_layers(tensors);
   model.heads = heads_of(file.parent_path() / "config.json", model.heads);

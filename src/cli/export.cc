@@ -42,6 +42,7 @@ int run_export(std::span<const std::string> arguments) {
   const config::Model model = config::from_map(state.config, source).model;
   const bool described = model.kind == "gpt";
   if (described) require_new_file(description, force, {&source, 1});
+  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path());
   checkpoint::export_safetensors(state, prefix, target);
   std::cout << target.string() << ": " << state.tensors.size() << " tensors, "
             << state.parameters.size() << " parameters\n";

@@ -101,6 +101,19 @@ TEST_F(HuggingFaceTest, BuffersAndTheTiedTableArePassedOver) {
   EXPECT_EQ(import_safetensors(file_, small_run()).common.parameters, state.parameters);
 }
 
+TEST_F(HuggingFaceTest, AHeadOfItsOwnIsRefused) {
+  const Common state = small_state();
+  std::vector<NamedSpan> tensors;
+  for (const model::TensorInfo& tensor : state.tensors) {
+    tensors.push_back({"transformer." + tensor.name, tensor.shape,
+                       std::span(state.parameters).subspan(tensor.offset, tensor.size)});
+  }
+  const std::vector<float> ones(17 * 12, 1);
+  tensors.push_back({"lm_head.weight", {17, 12}, ones});
+  write_safetensors(file_, tensors);
+  EXPECT_NE(refusal().find("its lm_head.weight differs"), std::string::npos) << refusal();
+}
+
 TEST_F(HuggingFaceTest, OtherModelsAreRefused) {
   write_safetensors(file_, {});
   EXPECT_NE(refusal().find("no table wte.weight"), std::string::npos) << refusal();
@@ -117,6 +130,18 @@ TEST_F(HuggingFaceTest, OtherModelsAreRefused) {
   EXPECT_NE(refusal().find("llama"), std::string::npos) << refusal();
   write_file(folder_.path() / "config.json", "{", Durability::unflushed);
   EXPECT_NE(refusal(), "accepted");
+  for (const std::string option :
+       {"activation_function\":\"relu\"", "layer_norm_epsilon\":1e-6", "scale_attn_weights\":false",
+        "scale_attn_by_inverse_layer_idx\":true", "tie_word_embeddings\":false"}) {
+    write_file(folder_.path() / "config.json", R"({"n_head":3,")" + option + "}",
+               Durability::unflushed);
+    const std::string name = option.substr(0, option.find('"'));
+    EXPECT_NE(refusal().find("its " + name + " is "), std::string::npos) << refusal();
+  }
+  write_file(folder_.path() / "config.json",
+             R"({"n_head":3,"activation_function":"gelu_pytorch_tanh","layer_norm_epsilon":1e-05})",
+             Durability::unflushed);
+  EXPECT_EQ(refusal(), "accepted");
   std::filesystem::remove(folder_.path() / "config.json");
 
   state.tensors[5].name = "renamed";
