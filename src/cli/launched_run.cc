@@ -23,6 +23,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/program.h"
+#include "core/units.h"
 #include "runtime/lifeline.h"
 #include "runtime/refusal.h"
 #include "runtime/roll_call.h"
@@ -60,10 +61,8 @@ std::string last_words(const nlohmann::json& summary, const config::RunConfig& c
   if (outcome == "complete") {
     std::string text = "complete: " + summary.at("tokens").dump() + " tokens";
     const auto& loss = summary.at("final_val_loss");
-    char digits[32];
     if (!loss.is_number()) return text;
-    std::snprintf(digits, sizeof digits, "%.4f", loss.get<double>());
-    return text + ", validation loss " + digits;
+    return text + ", validation loss " + loss_text(loss.get<double>());
   }
   const std::string how =
       outcome == "stopped" ? "stopped" : "ended (" + summary.value("reason", "?") + ")";

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "core/units.h"
 #include "emulate/data_parallel.h"
 #include "emulate/run.h"
 #include "runtime/run_folder.h"
@@ -98,7 +99,7 @@ nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation,
 
 void print(const Outcome& o, const evaluate::Score& validation, const Verdict& verdict) {
   std::printf("outcome            %s: %s\n", verdict.outcome, verdict.reason.c_str());
-  std::printf("validation loss    %.4f\n", validation.loss);
+  std::printf("validation loss    %s\n", loss_text(validation.loss).c_str());
   if (validation.accuracy) std::printf("accuracy           %.2f %%\n", 100 * *validation.accuracy);
   std::printf("tokens trained     %lld, of which %.2f %% count and %.2f %% were merged\n",
               static_cast<long long>(o.trained_tokens), 100 * share(o, o.tokens),

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/units.h"
 #include "runtime/machine_settings.h"
 #include "runtime/record_lines.h"
 #include "runtime/run_statistics.h"
@@ -154,7 +155,7 @@ void Run::add_step_row(Book& book, const link::Report& report) {
   const std::int64_t share = 100 * machine_.total_tokens() / setup_.token_budget();
   if (share < told_share_ + kProgressPercent) return;
   told_share_ = share - share % kProgressPercent;
-  log_info(std::to_string(told_share_) + " % of tokens, loss " + std::to_string(report.loss) +
+  log_info(std::to_string(told_share_) + " % of tokens, loss " + loss_text(report.loss) +
            ", round " + std::to_string(machine_.rounds()) + ", virtual second " +
            std::to_string(static_cast<std::int64_t>(timeline_.seconds())));
 }

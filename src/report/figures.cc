@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "chart/number.h"
+#include "core/units.h"
 #include "report/json_field.h"
 
 namespace archipelago::report {
@@ -102,7 +103,6 @@ Figure of_summary(const char* name, const char* key, std::function<std::string(d
   return {name, [=](const History& run) { return figure(run, key, format); }};
 }
 
-std::string loss(double value) { return fixed(value, 4); }
 std::string percent(double share) { return fixed(100 * share, 2) + " %"; }
 std::string hundredths(double value) { return fixed(value, 2); }
 std::string mebibytes(double bytes) {
@@ -118,9 +118,9 @@ std::vector<Figure> figures_of_run() {
       {"seconds", [](const History& run) { return fixed(run.seconds, 0); }},
       {"tokens", tokens},
       {"rounds", rounds},
-      of_summary("validation loss", "final_val_loss", loss),
+      of_summary("validation loss", "final_val_loss", loss_text),
       of_summary("validation accuracy", "final_val_accuracy", percent),
-      of_summary("training loss at the end", "final_train_loss", loss),
+      of_summary("training loss at the end", "final_train_loss", loss_text),
       {"learners lost",
        [](const History& run) { return of_all_launches(run, "losses", losses(run)); }},
       {"rejoined",

@@ -1,9 +1,9 @@
 #include "runtime/run_statistics.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <limits>
+
+#include "core/units.h"
 
 namespace archipelago::runtime {
 
@@ -64,11 +64,7 @@ double mean_loss(const std::vector<link::Report>& living) {
 std::string mean_loss_text(const std::vector<link::Report>& living) {
   const auto has_stepped = [](const link::Report& report) { return report.step_seconds > 0; };
   if (std::ranges::none_of(living, has_stepped)) return "not known yet";
-  const double loss = mean_loss(living);
-  if (!std::isfinite(loss)) return "not finite";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4f", loss);
-  return text;
+  return loss_text(mean_loss(living));
 }
 
 }  // namespace archipelago::runtime

@@ -10,6 +10,7 @@
 #include "core/checksum.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/units.h"
 #include "runtime/clock.h"
 #include "runtime/lease_message.h"
 #include "runtime/lifeline.h"
