@@ -10,7 +10,6 @@
 #include "core/checksum.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/units.h"
 #include "runtime/clock.h"
 #include "runtime/lease_message.h"
 #include "runtime/lifeline.h"

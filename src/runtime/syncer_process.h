@@ -189,7 +189,7 @@ class SyncerProcess {
   void save(const std::shared_ptr<checkpoint::Global>& file, const GlobalState& state);
   void start_waiting_save();
   void note_saved();
-  void note_validation();
+  void note_validation(double patience = 0);
   bool goodbyes_done();
   void dismiss_islands();
 

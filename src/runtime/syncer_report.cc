@@ -56,6 +56,11 @@ double SyncerProcess::merged_share() const {
 int SyncerProcess::conclude(const evaluate::Score& validation) {
   const bool saved = writer_.finish();
   note_saved();
+  if (finish_->outcome == sync::Outcome::complete) {
+    // The end has lasted as long as the finished model's validation, which is as much work.
+    note_validation(now_seconds() - ended_);
+    if (validator_.busy()) log_info("a global checkpoint's validation was not done in time");
+  }
   if (!saved) log_error(kUnsaved);
   const bool has_trained = machine_.total_tokens() > tokens_at_start_;
   if (has_trained && finish_->outcome == sync::Outcome::complete && merged_share() < kFewMerged) {

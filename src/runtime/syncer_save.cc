@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "core/units.h"
 #include "runtime/clock.h"
 #include "runtime/machine_settings.h"
 #include "runtime/record_lines.h"
@@ -47,11 +48,11 @@ void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
   start_waiting_save();
 }
 
-void SyncerProcess::note_validation() {
-  const auto result = validator_.take();
+void SyncerProcess::note_validation(double patience) {
+  const auto result = validator_.take(patience);
   if (!result) return;
   record_.add_metrics(validation_row(elapsed(), *result));
-  log_info("validation loss " + std::to_string(result->score.loss) + " after round " +
+  log_info("validation loss " + loss_text(result->score.loss) + " after round " +
            std::to_string(result->round));
 }
 

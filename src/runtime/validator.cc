@@ -23,9 +23,9 @@ void Validator::start(std::int64_t round, std::int64_t tokens, const GlobalState
   });
 }
 
-std::optional<Validator::Result> Validator::take() {
+std::optional<Validator::Result> Validator::take(double seconds) {
   if (!running_.valid() ||
-      running_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      running_.wait_for(std::chrono::duration<double>(seconds)) != std::future_status::ready) {
     return std::nullopt;
   }
   try {

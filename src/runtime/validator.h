@@ -31,8 +31,11 @@ class Validator {
   // Begins with the state after so many rounds; passed over while another is being worked out.
   void start(std::int64_t round, std::int64_t tokens, const GlobalState& state);
 
-  // What has come out since; a failure is logged.
-  std::optional<Result> take();
+  // What has come out since, or comes out within so many seconds; a failure is logged.
+  std::optional<Result> take(double seconds = 0);
+
+  // Whether one is being worked out, or was and has not been taken.
+  bool busy() const { return running_.valid(); }
 
  private:
   std::function<evaluate::Score(const GlobalState&)> score_;
