@@ -25,6 +25,7 @@ constexpr double kProgressSeconds = 2;
 Records::Records(const runtime::Setup& setup, const runtime::RunFolder& folder,
                  std::vector<std::vector<island::Member>> islands)
     : setup_(setup),
+      loss_limit_(runtime::loss_limit(setup.config.model)),
       started_(runtime::now_seconds()),
       record_(folder),
       statistics_(setup.batch_tokens(), static_cast<int>(islands.size())),
@@ -166,7 +167,7 @@ int Records::conclude(const Ending& ending) {
                             {"rejoins", rejoin_seconds_.size()},
                             {"rejoin_s", rejoin_seconds_},
                             {"rounds", rounds_},
-                            {"final_train_loss", runtime::mean_loss(living)},
+                            {"final_train_loss", runtime::mean_loss(living, loss_limit_)},
                             {"final_val_loss", ending.validation.loss},
                             {"blocked_fraction", statistics_.blocked_fraction(living)},
                             {"energy_j", "not available"},
@@ -263,7 +264,7 @@ void Records::log_progress() {
   char line[160];
   std::snprintf(line, sizeof line, "%5.1f %% of tokens, %.0f tokens/s, loss %s, round %lld",
                 100.0 * static_cast<double>(tokens()) / static_cast<double>(setup_.token_budget()),
-                rate, runtime::mean_loss_text(living_reports()).c_str(),
+                rate, runtime::mean_loss_text(living_reports(), loss_limit_).c_str(),
                 static_cast<long long>(rounds_));
   std::string lost;
   if (losses_ > 0) {

@@ -85,6 +85,7 @@ class Records {
   void log_progress();
 
   const runtime::Setup& setup_;
+  double loss_limit_;
   std::vector<Place> places_;  // by learner
   std::vector<std::vector<island::Member>> spares_;
   double started_;

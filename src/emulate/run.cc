@@ -256,7 +256,7 @@ Outcome Run::outcome() {
   result.dropped = merge_statistics_.dropped();
   result.losses = machine_.losses();
   result.rejoins = machine_.rejoins();
-  result.train_loss = runtime::mean_loss(living);
+  result.train_loss = runtime::mean_loss(living, runtime::loss_limit(setup_.config.model));
   result.bytes_up = link_.bytes_up();
   result.bytes_down = link_.bytes_down();
   result.end = finish_->outcome;

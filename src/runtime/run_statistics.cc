@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "core/units.h"
 
@@ -50,21 +51,22 @@ double RunStatistics::blocked_fraction(const std::vector<link::Report>& living) 
   return sums.busy_seconds > 0 ? sums.blocked_seconds / sums.busy_seconds : 0;
 }
 
-double mean_loss(const std::vector<link::Report>& living) {
-  double sum = 0;
-  int count = 0;
+double mean_loss(const std::vector<link::Report>& living, double limit) {
+  std::vector<double> sound, all;
   for (const auto& report : living) {
     if (report.step_seconds <= 0) continue;
-    sum += report.loss;
-    ++count;
+    all.push_back(report.loss);
+    if (report.loss <= limit) sound.push_back(report.loss);
   }
-  return count > 0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double>& losses = sound.empty() ? all : sound;
+  if (losses.empty()) return std::numeric_limits<double>::quiet_NaN();
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
 }
 
-std::string mean_loss_text(const std::vector<link::Report>& living) {
+std::string mean_loss_text(const std::vector<link::Report>& living, double limit) {
   const auto has_stepped = [](const link::Report& report) { return report.step_seconds > 0; };
   if (std::ranges::none_of(living, has_stepped)) return "not known yet";
-  return loss_text(mean_loss(living));
+  return loss_text(mean_loss(living, limit));
 }
 
 }  // namespace archipelago::runtime

@@ -64,10 +64,11 @@ class RunStatistics {
 };
 
 // Mean of the losses, nats a token, that those who have made a step in this life reported last; NaN
-// where nobody has.
-double mean_loss(const std::vector<link::Report>& living);
+// where nobody has. Losses above `limit` and such as are not finite are of learners that have
+// diverged, whose work is not merged: they are left out, except where there are no others.
+double mean_loss(const std::vector<link::Report>& living, double limit);
 
 // It as a progress line has it, also where it is not known or not finite.
-std::string mean_loss_text(const std::vector<link::Report>& living);
+std::string mean_loss_text(const std::vector<link::Report>& living, double limit);
 
 }  // namespace archipelago::runtime

@@ -88,7 +88,7 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
       {"rejoins", machine_.rejoins()},
       {"rejoin_s", rejoins_.seconds()},
       {"rounds", machine_.rounds()},
-      {"final_train_loss", mean_loss(living)},
+      {"final_train_loss", mean_loss(living, loss_limit(setup_.config.model))},
       {"final_val_loss", validation.loss},
       {"blocked_fraction", statistics_.blocked_fraction(living)},
       {"energy_j", or_not_available(joules)},
@@ -204,7 +204,7 @@ void SyncerProcess::log_progress() {
     if (view.state != sync::LearnerState::active) continue;
     active.push_back(islands_.at(static_cast<std::size_t>(view.island)).report);
   }
-  const std::string loss = mean_loss_text(active);
+  const std::string loss = mean_loss_text(active, loss_limit(setup_.config.model));
   const auto budget = setup_.token_budget();
   char line[256];
   std::snprintf(

@@ -9,6 +9,7 @@ namespace archipelago::runtime {
 namespace {
 
 constexpr std::int64_t kBatchTokens = 100;
+constexpr double kLimit = 11;  // of losses
 
 link::Report report(int learner, double step_seconds) {
   link::Report report;
@@ -76,9 +77,23 @@ TEST(RunStatisticsTest, MeanLossIsOfThoseThatHaveMadeAStep) {
   link::Report other = report(1, 0.2);
   other.loss = 3;
   const link::Report joined = report(2, 0);
-  EXPECT_DOUBLE_EQ(mean_loss({one, joined, other}), 3.5);
-  EXPECT_TRUE(std::isnan(mean_loss({joined})));
-  EXPECT_TRUE(std::isnan(mean_loss({})));
+  EXPECT_DOUBLE_EQ(mean_loss({one, joined, other}, kLimit), 3.5);
+  EXPECT_TRUE(std::isnan(mean_loss({joined}, kLimit)));
+  EXPECT_TRUE(std::isnan(mean_loss({}, kLimit)));
+}
+
+TEST(RunStatisticsTest, MeanLossLeavesOutWhoHasDiverged) {
+  link::Report sound = report(0, 0.1);
+  sound.loss = 4;
+  link::Report huge = report(1, 0.1);
+  huge.loss = 1e30;
+  link::Report nan = report(2, 0.1);
+  nan.loss = std::nan("");
+  EXPECT_DOUBLE_EQ(mean_loss({huge, sound, nan}, kLimit), 4);
+  EXPECT_EQ(mean_loss_text({huge, sound, nan}, kLimit), "4.0000");
+  EXPECT_EQ(mean_loss_text({huge}, kLimit), "1e+30");
+  EXPECT_EQ(mean_loss_text({huge, nan}, kLimit), "not finite");
+  EXPECT_EQ(mean_loss_text({}, kLimit), "not known yet");
 }
 
 TEST(RunStatisticsTest, LargestResidentMemoryStays) {
