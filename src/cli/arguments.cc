@@ -5,6 +5,14 @@
 #include "core/error.h"
 
 namespace archipelago::cli {
+namespace {
+
+int number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+}  // namespace
 
 bool wants_help(std::span<const std::string> arguments) {
   for (const std::string& argument : arguments) {
@@ -55,9 +63,8 @@ void require_new_file(const std::filesystem::path& target, bool force,
   }
 }
 
-int job_rank() {
-  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  return rank == nullptr ? 0 : std::atoi(rank);
-}
+int job_rank() { return number_in("OMPI_COMM_WORLD_RANK"); }
+
+int job_rank_on_host() { return number_in("OMPI_COMM_WORLD_LOCAL_RANK"); }
 
 }  // namespace archipelago::cli

@@ -56,6 +56,8 @@ bool wants_help(std::span<const std::string> arguments);
 
 // This process's rank in the job that mpirun started, before MPI_Init; 0 outside a job.
 int job_rank();
+// The same among those on this host.
+int job_rank_on_host();
 
 // "archipelago 0.1.0 (git hash)" and a line for each library.
 std::string version_text();

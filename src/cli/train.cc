@@ -42,6 +42,8 @@ config::RunConfig read_options(std::span<const std::string> arguments) {
     runtime::leave_refusal(job_rank(), static_cast<int>(error.code()));
     if (job_rank() != 0) {
       reports_errors = false;
+      // mpirun may hang when several ranks end with an error: one on each host does for all.
+      if (job_rank_on_host() != 0) std::_Exit(0);
       // mpirun ends all at the first rank that fails: that must be the one that speaks.
       std::this_thread::sleep_for(std::chrono::seconds(2));
     }
