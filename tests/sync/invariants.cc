@@ -221,7 +221,7 @@ void Invariants::check_shards() {
     }
     expect(view.tokens >= tenure.since, "a learner fell back behind its lease");
     taken += (view.tokens - tenure.since) / settings_.sequence_tokens;
-    expect(held.empty() || paused_ || stopping_ || life(learner).alive || life(learner).retired ||
+    expect(held.empty() || machine_.ending() || life(learner).alive || life(learner).retired ||
                machine_.learners()[learner].state == LearnerState::vacant,
            "a learner that is gone keeps its shards");
   }
