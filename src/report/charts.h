@@ -24,8 +24,8 @@ Legend legend_of(std::span<const History> runs);
 // each learner; several, or one of very many learners: a line for each run.
 std::vector<chart::Panel> panels_of(std::span<const History> runs);
 
-// When which learner trained, as which incarnation, and when it died or left; launches and
-// takeovers.
+// When which learner trained, as which incarnation, and when it died or left; launches,
+// takeovers and hosts that were lost.
 chart::Timeline timeline_of(const History& run);
 
 }  // namespace archipelago::report

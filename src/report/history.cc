@@ -133,6 +133,9 @@ void add_launch(Launch launch, double start, History& history) {
   for (const double t : launch.takeovers) {
     history.events.push_back({start + t, "the standby syncer took over"});
   }
+  for (const double t : launch.launcher_losses) {
+    history.events.push_back({start + t, "a host was lost, and mpirun with it"});
+  }
   history.rejoins += launch.rejoins;
 }
 

@@ -15,9 +15,9 @@ using Json = nlohmann::json;
 
 constexpr double kNanoseconds = 1e-9;
 // A word that each line of interest holds: most lines are reports, and need not be parsed.
-constexpr std::array<std::string_view, 8> kWords = {"\"settings\"", "\"assign\"", "\"island_lost\"",
+constexpr std::array<std::string_view, 9> kWords = {"\"settings\"", "\"assign\"", "\"island_lost\"",
                                                     "\"expel\"",    "\"retire\"", "\"takeover\"",
-                                                    "\"rejoined\"", "\"finish\""};
+                                                    "\"rejoined\"", "\"finish\"", "\"launcher\""};
 
 class TapeReader {
  public:
@@ -43,6 +43,7 @@ class TapeReader {
     Launch& launch = launches_.back();
     const double t = field(entry, "t", 0.0) * kNanoseconds;
     if (entry.contains("takeover")) launch.takeovers.push_back(t);
+    if (entry.contains("launcher")) launch.launcher_losses.push_back(t);
     if (entry.contains("rejoined")) ++launch.rejoins;
     take_event(field(entry, "event", Json()), t, launch);
     for (const Json& action : list_field(entry, "actions")) take_action(action, t, launch);

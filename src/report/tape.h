@@ -19,8 +19,9 @@ struct Departure {
 // One start of the run, as the event tape tells it.
 struct Launch {
   std::vector<Departure> departures;
-  std::vector<double> takeovers;  // when the standby syncer went on
-  int rejoins = 0;                // learners that count again after a loss
+  std::vector<double> takeovers;        // when the standby syncer went on
+  std::vector<double> launcher_losses;  // when a host was lost, and mpirun with it
+  int rejoins = 0;                      // learners that count again after a loss
   bool trained = false;
   std::string ending = "";  // "stopped: the file stop"; nothing where the tape breaks off
 };

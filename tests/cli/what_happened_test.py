@@ -122,6 +122,7 @@ class WhatHappened(unittest.TestCase):
                 {"t": 20.2e9, "rejoined": {"learner": 2, "seconds": 0.2}},
                 lost(21, 2),  # no learner's any more
                 {"t": 22e9, "takeover": {"term": 1, "entries": 9}},
+                {"t": 22.5e9, "launcher": "gone"},
                 entry(23, "scale_requested", retire)), steps(2, 10, 4))
         self.assertEqual(text.splitlines()[1:-3], [
             "   15.0 s   learner 0 died (its leader died); its place stayed empty",
@@ -130,6 +131,7 @@ class WhatHappened(unittest.TestCase):
             "   20.0 s   learner 2 was expelled (no report for too long); a spare took its place and "
             "counted again after 0.20 s",
             "   22.0 s   the syncer died; the standby took over",
+            "   22.5 s   a host was lost, and mpirun with it; the run went on without it",
             "   23.0 s   learner 1 retired, as asked"])
 
     def test_windows_hold_nothing_else(self):

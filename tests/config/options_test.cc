@@ -70,7 +70,7 @@ RunConfig unlike_default() {
   c.sync = {5,   2,   4,    1, 1, false, 7.5, 6, 1.25, 2, 0.5, 2.5, "mean", 0.123456789012345678,
             0.1, 1.5, 9.75, 0};
   c.wire = {"e3m0", "bf16"};
-  c.checkpoint = {11, 13, 17, true};
+  c.checkpoint = {11, 13, 14, 17, 19, true};
   c.chaos = "kill learner=1 at=20s";
   c.record = "fragments";
   c.device = "auto";

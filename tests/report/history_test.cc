@@ -76,6 +76,7 @@ TEST(Tape, TellsWhoLeftAndHowALaunchEnded) {
 {"t":1,"event":{"type":"tick"},"actions":[{"type":"assign","island":0,"learner":0},{"type":"assign","island":1,"learner":1}]}
 {"t":2000000000,"event":{"type":"tick"},"actions":[{"type":"expel","island":1,"learner":1,"reason":"silent"},{"type":"assign","island":2,"learner":1}]}
 {"t":2500000000,"takeover":{"term":1,"entries":7}}
+{"t":2700000000,"launcher":"gone"}
 {"t":3000000000,"event":{"type":"scale_requested"},"actions":[{"type":"retire","island":0,"learner":0}]}
 {"t":4000000000,"event":{"type":"island_lost","island":1,"reason":"its leader died"},"actions":[]}
 {"t":5000000000,"event":{"type":"tick"},"actions":[{"type":"finish","outcome":"stopped","reason":"the file stop"}]}
@@ -90,6 +91,7 @@ TEST(Tape, TellsWhoLeftAndHowALaunchEnded) {
   EXPECT_EQ(launch.departures[1].cause, Cause::retired);
   EXPECT_EQ(launch.departures[1].learner, 0);
   EXPECT_EQ(launch.takeovers, (std::vector<double>{2.5}));
+  EXPECT_EQ(launch.launcher_losses, (std::vector<double>{2.7}));
   EXPECT_EQ(launch.ending, "stopped: the file stop");
   EXPECT_FALSE(launch.trained);
 }
