@@ -155,17 +155,25 @@ class Elastic(MpiTest):
         self.assertEqual(run.status()["state"], "failed")
 
     def test_a_chaos_plan(self):
-        plan = "kill learner=turn every=0.5 count=8; slow learner=1 step=5 seconds=1 factor=2"
-        run = self.start_elastic(train__steps=ENDLESS, sync__spares=8, chaos=plan)
+        run = self.start_elastic(train__steps=ENDLESS, sync__spares=8,
+                                 chaos="kill learner=turn every=0.5 count=8")
         run.wait_for("all were lost and the last was back",
                      lambda: run.status().get("losses") == 8 and run.all_active())
         run.stop()
+        run.finish(TRY_AGAIN)
         # A life that is killed before its first step does not count again.
         lives = {(row["learner"], row["incarnation"]) for row in run.metrics()}
         self.finish(run, TRY_AGAIN, 8, len([life for life in lives if life[1] > 0]))
         faults = [entry["fault"]["kind"] for entry in run.events() if "fault" in entry]
-        self.assertEqual(sorted(faults), ["kill"] * 8 + ["slow"])
-        self.assertIn("slowed 2.0", run.log())
+        self.assertEqual(faults, ["kill"] * 8)
+
+    def test_a_slow_learner_holds_up_all_and_changes_nothing(self):
+        slowed = self.start_elastic(train__steps=60, chaos="slow learner=1 step=5 seconds=1000 factor=2")
+        self.finish(slowed, DONE, 0, 0)
+        self.assertIn("slowed 2.0", slowed.log())
+        plain = self.start_elastic(train__steps=60)
+        self.finish(plain, DONE, 0, 0)
+        self.assertEqual(self.parameters(slowed), self.parameters(plain))
 
     def test_what_needs_a_syncer_is_refused(self):
         for plan in ("drop learner=1 step=5", "kill learner=1 step=5 when=transfer"):
