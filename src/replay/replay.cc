@@ -24,8 +24,8 @@ config::RunConfig read_config(const std::filesystem::path& file) {
 
 void require_syncer(const config::RunConfig& config) {
   if (config::has_syncer(config)) return;
-  throw Error(ExitCode::configuration, "a run of method " + config.method +
-                                           " has no decisions to be told again: it had no syncer");
+  throw Error(ExitCode::bad_data, "a run of a method without a syncer (" + config.method +
+                                      ") has no decisions to be told again");
 }
 
 class Replay {

@@ -89,7 +89,7 @@ class Emulation(CommandTest):
             self.assertEqual(self.status(method)["state"], "stopped")
             self.assertEqual(run("evaluate", self.folder / method, "--data", self.folder / "text.h5").returncode, DONE)
         for command in (["replay"], ["simulate", "--from"]):
-            self.assert_refused(BAD_DATA, ["events.jsonl", "without a syncer"], *command,
+            self.assert_refused(BAD_DATA, ["without a syncer"], *command,
                                 self.folder / "data-parallel")
         self.assert_refused(CONFIGURATION, ["record"], *self.emulation("--method", "data-parallel"), "--record",
                             "fragments", "--out", self.folder / "third")
