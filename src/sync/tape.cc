@@ -286,6 +286,9 @@ std::string encode_action(const Action& action) { return encode_variant(action).
 TapeStart decode_start(std::string_view line) {
   const Json object = parse(line);
   TapeStart start;
+  if (member(object, "settings").contains("method")) {
+    fail("a method without a syncer wrote this, there are no decisions on it");
+  }
   decode_known_fields(member(object, "settings"), start.settings);
   decode_known_fields(member(object, "restored"), start.restored);
   return start;

@@ -71,6 +71,16 @@ TEST(Tape, TheStartComesBack) {
   EXPECT_EQ(decode_start(encode_start(start)), start);
 }
 
+TEST(Tape, TheStartOfAMethodWithoutASyncerIsNone) {
+  try {
+    decode_start(R"({"settings":{"learners":3,"method":"elastic-data-parallel"},"t":1})");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_data);
+    EXPECT_NE(std::string(error.what()).find("without a syncer"), std::string::npos);
+  }
+}
+
 TEST(Tape, ALineOfTheFormat) {
   EXPECT_EQ(encode_entry(5, Merged{1, 0.25}, std::vector<Action>{Publish{1, 0, 2}}),
             R"({"t":5,"event":{"type":"merged","round":1,"seconds":0.25},)"
