@@ -30,7 +30,6 @@ class ElasticRank {
 
  private:
   void make_state(int learner);
-  bool holds_parameters() const { return held_steps_ >= 0; }
   void train(const Order& order);
   void begin(const Order& order);
   void send_state(const Order& order);

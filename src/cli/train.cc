@@ -22,6 +22,7 @@
 #include "runtime/lifeline.h"
 #include "runtime/refusal.h"
 #include "runtime/roll_call.h"
+#include "runtime/scratch_folder.h"
 
 namespace archipelago::cli {
 namespace {
@@ -29,9 +30,10 @@ namespace {
 // The launcher gives a job a folder of its own for what MPI shares between processes; on other
 // hosts than the launcher's nobody has made it yet.
 void make_shared_folder() {
-  const char* const folder = std::getenv("OMPI_MCA_btl_sm_backing_directory");
   std::error_code error;  // MPI says better what it can't work with
-  if (folder != nullptr) std::filesystem::create_directories(folder, error);
+  if (const auto folder = runtime::scratch_folder()) {
+    std::filesystem::create_directories(*folder, error);
+  }
 }
 
 // Every rank reads the same options and fails alike; one of them says so.

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <span>
 #include <system_error>
@@ -23,6 +22,7 @@
 #include "mpi/launcher.h"
 #include "mpi/session.h"
 #include "runtime/clock.h"
+#include "runtime/scratch_folder.h"
 #include "runtime/signals.h"
 
 namespace archipelago::runtime {
@@ -77,8 +77,8 @@ void redirect_output(const std::filesystem::path& file) {
 }
 
 std::filesystem::path own_file(const std::filesystem::path& out) {
-  const char* const scratch = std::getenv("OMPI_MCA_btl_sm_backing_directory");
-  return scratch == nullptr ? "" : lifeline_file(out, scratch);
+  const auto scratch = scratch_folder();
+  return scratch ? lifeline_file(out, *scratch) : "";
 }
 
 void watch(const std::filesystem::path& out) {

@@ -1,11 +1,11 @@
 #include "runtime/refusal.h"
 
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <system_error>
 
 #include "core/file.h"
+#include "runtime/scratch_folder.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -15,11 +15,10 @@ constexpr const char* kFile = "refused";
 }  // namespace
 
 void leave_refusal(int rank, int code) noexcept {
-  const char* const folder = std::getenv("OMPI_MCA_btl_sm_backing_directory");
-  if (folder == nullptr || rank != 0) return;
+  const auto folder = scratch_folder();
+  if (!folder || rank != 0) return;
   try {
-    write_file(std::filesystem::path(folder) / kFile, std::to_string(code) + '\n',
-               Durability::unflushed);
+    write_file(*folder / kFile, std::to_string(code) + '\n', Durability::unflushed);
   } catch (const std::exception&) {
     // mpirun's own exit code is left.
   }

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <span>
 #include <system_error>
 #include <thread>
 
 #include "core/file.h"
+#include "runtime/scratch_folder.h"
 #include "runtime/signals.h"
 
 namespace archipelago::runtime {
@@ -19,12 +19,12 @@ namespace {
 constexpr std::chrono::seconds kBeat{1};
 
 std::filesystem::path own_file(const std::filesystem::path& out, int rank) {
-  const char* const scratch = std::getenv("OMPI_MCA_btl_sm_backing_directory");
-  if (scratch == nullptr) return "";
+  const auto scratch = scratch_folder();
+  if (!scratch) return "";
   std::error_code error;
-  const auto in_run = roll_file(roll_in_run(out, scratch), rank);
+  const auto in_run = roll_file(roll_in_run(out, *scratch), rank);
   return std::filesystem::exists(in_run, error) ? in_run
-                                                : roll_file(roll_in_scratch(scratch), rank);
+                                                : roll_file(roll_in_scratch(*scratch), rank);
 }
 
 void beat(const std::filesystem::path& file) {

@@ -1,17 +1,11 @@
 #include "runtime/syncer_process.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <variant>
 
-#include "core/checksum.h"
-#include "core/error.h"
 #include "core/log.h"
 #include "runtime/clock.h"
-#include "runtime/lease_message.h"
 #include "runtime/lifeline.h"
 #include "runtime/machine_settings.h"
 #include "runtime/record_lines.h"

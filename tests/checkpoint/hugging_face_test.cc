@@ -87,13 +87,19 @@ TEST_F(HuggingFaceTest, ImportGivesBackWhatWasExported) {
   }
 }
 
-TEST_F(HuggingFaceTest, BuffersAndTheTiedTableArePassedOver) {
-  const Common state = small_state();
+// As transformers names them in a model with a head. `state` must outlive it.
+std::vector<NamedSpan> transformer_tensors(const Common& state) {
   std::vector<NamedSpan> tensors;
   for (const model::TensorInfo& tensor : state.tensors) {
     tensors.push_back({"transformer." + tensor.name, tensor.shape,
                        std::span(state.parameters).subspan(tensor.offset, tensor.size)});
   }
+  return tensors;
+}
+
+TEST_F(HuggingFaceTest, BuffersAndTheTiedTableArePassedOver) {
+  const Common state = small_state();
+  auto tensors = transformer_tensors(state);
   const std::vector<float> ones(5 * 5, 1);
   tensors.push_back({"transformer.h.0.attn.bias", {1, 1, 5, 5}, ones});
   tensors.push_back({"lm_head.weight", {17, 12}, std::span(state.parameters).first(17 * 12)});
@@ -103,11 +109,7 @@ TEST_F(HuggingFaceTest, BuffersAndTheTiedTableArePassedOver) {
 
 TEST_F(HuggingFaceTest, AHeadOfItsOwnIsRefused) {
   const Common state = small_state();
-  std::vector<NamedSpan> tensors;
-  for (const model::TensorInfo& tensor : state.tensors) {
-    tensors.push_back({"transformer." + tensor.name, tensor.shape,
-                       std::span(state.parameters).subspan(tensor.offset, tensor.size)});
-  }
+  auto tensors = transformer_tensors(state);
   const std::vector<float> ones(17 * 12, 1);
   tensors.push_back({"lm_head.weight", {17, 12}, ones});
   write_safetensors(file_, tensors);
