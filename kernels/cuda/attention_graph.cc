@@ -1,5 +1,7 @@
 #include "kernels/cuda/attention_graph.h"
 
+#include <cudnn_frontend.h>
+
 #include <cmath>
 
 namespace archipelago::kernels::cuda {

@@ -1,5 +1,7 @@
 #include "kernels/cuda/dnn.h"
 
+#include <cudnn_frontend.h>
+
 #include "core/log.h"
 #include "kernels/cuda/check.h"
 

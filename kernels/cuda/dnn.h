@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
-#include <cudnn_frontend.h>
+#include <cudnn.h>
 
 #include <cstdint>
 #include <memory>
@@ -9,6 +9,11 @@
 #include <unordered_map>
 
 #include "kernels/cuda/scratch.h"
+
+// Each file that sees the frontend's own headers takes half a minute to compile.
+namespace cudnn_frontend::graph {
+class Graph;
+}
 
 namespace archipelago::kernels::cuda {
 

@@ -1,5 +1,7 @@
 #include "kernels/cuda/patch_graph.h"
 
+#include <cudnn_frontend.h>
+
 #include <vector>
 
 namespace archipelago::kernels::cuda {

@@ -1,4 +1,5 @@
 #include <cuda_runtime.h>
+#include <cudnn_frontend.h>
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/attention_graph.h"

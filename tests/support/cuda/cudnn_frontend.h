@@ -7,19 +7,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cuda_runtime.h"
+#include "cudnn.h"
 
-// The part of cuDNN and its frontend that kernels/cuda uses; fake_cudnn.h says what it checks.
+// The part of cuDNN's frontend that kernels/cuda uses; fake_cudnn.h says what it checks.
 
 // NOLINTBEGIN: cuDNN's names
-enum cudnnStatus_t { CUDNN_STATUS_SUCCESS = 0, CUDNN_STATUS_NOT_INITIALIZED = 1001 };
-struct FakeDnnHandle;
-using cudnnHandle_t = FakeDnnHandle*;
-const char* cudnnGetErrorString(cudnnStatus_t status);
-cudnnStatus_t cudnnCreate(cudnnHandle_t* handle);
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
-cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream);
-
 namespace cudnn_frontend {
 
 enum class DataType_t { NOT_SET, FLOAT, BFLOAT16 };
