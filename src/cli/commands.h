@@ -18,6 +18,7 @@ int run_train(std::span<const std::string> arguments);
 // `train --dry-run` on these hosts (empty: on this one): what the run would need. Data and folder
 // may be missing.
 int run_dry(std::span<const std::string> arguments, std::span<const std::string> hosts);
+int run_join(std::span<const std::string> arguments);
 int run_launch(std::span<const std::string> arguments);
 int run_evaluate(std::span<const std::string> arguments);
 int run_sample(std::span<const std::string> arguments);

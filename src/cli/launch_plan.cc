@@ -22,6 +22,23 @@ void append(std::vector<std::string>& all, std::vector<std::string> more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
+// Without the ranks and what they run.
+LaunchPlan plan_for(int world, const std::filesystem::path& scratch) {
+  LaunchPlan plan;
+  plan.world = world;
+  // Idle OpenMP workers sleep: other ranks need the cores.
+  plan.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                      {"OMP_WAIT_POLICY", "passive"}};
+  plan.command = {ARCHIPELAGO_MPI_PREFIX "/bin/mpirun"};
+  append(plan.command, kTransport);
+  if (!scratch.empty()) {
+    append(plan.command, {"--mca", "btl_sm_backing_directory", scratch.string(), "--mca",
+                          "osc_rdma_backing_directory", scratch.string()});
+  }
+  return plan;
+}
+
 }  // namespace
 
 std::string shell_word(const std::string& word) {
@@ -99,18 +116,7 @@ std::string placement_text(const config::RunConfig& config, std::span<const std:
 LaunchPlan make_plan(const config::RunConfig& config, std::span<const std::string> hosts,
                      const std::filesystem::path& program, const std::filesystem::path& scratch,
                      const std::filesystem::path& host_file) {
-  LaunchPlan plan;
-  plan.world = world_size(config);
-  // Idle OpenMP workers sleep: other ranks need the cores.
-  plan.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                      {"OMP_WAIT_POLICY", "passive"}};
-  plan.command = {ARCHIPELAGO_MPI_PREFIX "/bin/mpirun"};
-  append(plan.command, kTransport);
-  if (!scratch.empty()) {
-    append(plan.command, {"--mca", "btl_sm_backing_directory", scratch.string(), "--mca",
-                          "osc_rdma_backing_directory", scratch.string()});
-  }
+  LaunchPlan plan = plan_for(world_size(config), scratch);
   if (hosts.size() > 1) {
     plan.rank_hosts = place_ranks(config, hosts);
     // Slurm allows no more ranks on a host than tasks, of which a lost host took its own along.
@@ -127,6 +133,16 @@ LaunchPlan make_plan(const config::RunConfig& config, std::span<const std::strin
   for (const auto& [name, value] : config::to_map(config)) {
     if (!value.empty()) append(plan.command, {"--" + name + '=' + value});
   }
+  return plan;
+}
+
+LaunchPlan make_guest_plan(const config::RunConfig& config, const std::vector<std::string>& words,
+                           const std::filesystem::path& program,
+                           const std::filesystem::path& scratch) {
+  LaunchPlan plan = plan_for(config.sync.ranks_per_learner, scratch);
+  append(plan.command, {"--oversubscribe", "-n", std::to_string(plan.world), program.string(),
+                        "train", kGuestFlag});
+  append(plan.command, words);
   return plan;
 }
 

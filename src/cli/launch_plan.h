@@ -41,6 +41,15 @@ LaunchPlan make_plan(const config::RunConfig& config, std::span<const std::strin
                      const std::filesystem::path& program, const std::filesystem::path& scratch,
                      const std::filesystem::path& host_file);
 
+// What `train` is told of being a rank of a guest, not of the run's own job.
+inline constexpr char kGuestFlag[] = "--guest";
+
+// How the ranks of a guest of the run are started, on this host or on those of the allocation that
+// this process runs in. `words`: the options of `train`.
+LaunchPlan make_guest_plan(const config::RunConfig& config, const std::vector<std::string>& words,
+                           const std::filesystem::path& program,
+                           const std::filesystem::path& scratch);
+
 // One object: command, world, hosts, environment.
 nlohmann::json to_json(const LaunchPlan& plan);
 

@@ -80,8 +80,10 @@ int run_train(std::span<const std::string> arguments) {
   }
   std::vector<std::string> passed(arguments.begin(), arguments.end());
   if (std::erase(passed, "--dry-run") > 0) return run_dry(passed, allocated_hosts());
+  const bool is_guest = std::erase(passed, kGuestFlag) > 0;
   make_shared_folder();
-  const config::RunConfig config = read_options(arguments);
+  const config::RunConfig config = read_options(passed);
+  if (is_guest) runtime::train_as_guest(config);
   runtime::stand_apart(config.out);
   runtime::answer_roll_call(config.out, job_rank());
   if (!config::has_syncer(config)) baseline::train(config);

@@ -85,6 +85,8 @@ std::vector<Option> sync_options(Sync& s) {
       integer("sync.syncers", s.syncers, 1, 64, "S, syncers; fragment p is merged by p mod S"),
       integer("sync.standby", s.standby, 0, 1, "standby syncers"),
       boolean("sync.refill", s.refill, "refill the pool of spares by MPI_Comm_spawn, on one host"),
+      text("sync.listen", s.listen, "HOST:PORT",
+           "where islands that are jobs of their own come in (archipelago join); 0.0.0.0:0: any"),
       positive("sync.interval", s.interval, 1e9, "H, inner steps between two merges of a fragment"),
       integer("sync.fragments", s.fragments, 1, 100'000, "fragments P"),
       real("sync.overlap", s.overlap, 0, 1e9, "tau, inner steps that an exchange may take"),
@@ -286,6 +288,8 @@ std::vector<std::string> problems_of(const RunConfig& c) {
               " can't be used with record fragments: no syncer has them all");
   require(problems, has_syncer(c) || c.sync.syncers == 1,
           "method (" + c.method + ") can't be used with sync.syncers: it has none");
+  require(problems, c.sync.listen.empty() || (has_syncer(c) && c.sync.syncers == 1),
+          "sync.listen needs method decoupled with one syncer: leave it out, or sync.syncers");
   require(problems, c.sync.overlap <= c.sync.interval,
           valued("sync.overlap", c.sync.overlap) + " must not be above " +
               valued("sync.interval", c.sync.interval));

@@ -66,6 +66,7 @@ struct Sync {
   int syncers = 1;              // S: fragment p is merged by syncer p mod S
   int standby = 0;              // 1: a standby syncer
   bool refill = true;           // refill the pool of spares by MPI_Comm_spawn (one host only)
+  std::string listen;           // HOST:PORT where islands that are jobs of their own come in; none
   double interval = 24;         // H, inner steps between two merges of one fragment
   int fragments = 24;           // P
   double overlap = 2;           // tau, inner steps that an exchange may take
@@ -137,5 +138,8 @@ inline int islands_of(const RunConfig& config) {
 inline bool can_refill(const Sync& sync) {
   return sync.refill && sync.standby == 0 && sync.syncers == 1;
 }
+
+// Whether more islands than the job started with can take part.
+inline bool can_grow(const Sync& sync) { return can_refill(sync) || !sync.listen.empty(); }
 
 }  // namespace archipelago::config

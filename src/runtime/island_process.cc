@@ -13,6 +13,7 @@
 #include "runtime/faults.h"
 #include "runtime/lease_message.h"
 #include "runtime/memory_table.h"
+#include "runtime/signals.h"
 #include "runtime/step_seconds.h"
 
 namespace archipelago::runtime {
@@ -82,8 +83,9 @@ IslandEnd IslandProcess::run() {
         share(plan);
         return plan.orderly != 0 ? IslandEnd::finished : IslandEnd::finished_after_losses;
       case Command::abandon:
+      case Command::leave:
         if (communication_ != nullptr && state_ && phase_ != link::Phase::ready) save_checkpoint();
-        return IslandEnd::syncer_lost;
+        return plan.command == Command::leave ? IslandEnd::left : IslandEnd::syncer_lost;
     }
   }
 }
@@ -131,6 +133,7 @@ IslandProcess::Plan IslandProcess::decide() {
 
 IslandProcess::Command IslandProcess::choose(const Inbox& inbox) {
   if (inbox.syncer_lost) return Command::abandon;
+  if (heeds_signals_ && stop_signal() != 0) return Command::leave;
   if (inbox.finish) return Command::finish;
   if (inbox.pause) paused_ = true;
   if (is_new_order(inbox)) {

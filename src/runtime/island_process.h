@@ -22,6 +22,7 @@ enum class IslandEnd {
   finished,  // the syncer said finish; nobody died
   finished_after_losses,
   syncer_lost,  // no syncer is left; the checkpoint is written
+  left,         // by a signal; the checkpoint is written
 };
 
 // The life of an island's rank: asleep as a spare until an order makes it a learner, then inner
@@ -36,10 +37,14 @@ class IslandProcess {
                 Communication* communication);
   ~IslandProcess();
 
+  // From now on a stop signal to the leader ends the island's part in the run. The ranks of the
+  // run's own job leave that to the syncer.
+  void heed_signals() { heeds_signals_ = true; }
+
   IslandEnd run();
 
  private:
-  enum class Command : std::int32_t { wait, begin, rest, step, finish, abandon };
+  enum class Command : std::int32_t { wait, begin, rest, step, finish, abandon, leave };
 
   // What the leader tells the other ranks at a boundary.
   struct Plan {
@@ -92,6 +97,7 @@ class IslandProcess {
   std::unique_ptr<LearnerState> state_;
   link::Phase phase_ = link::Phase::ready;
   bool paused_ = false;
+  bool heeds_signals_ = false;
 
   // Leader only.
   std::unique_ptr<CheckpointWriter> writer_;

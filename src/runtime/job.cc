@@ -161,6 +161,11 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
       })) {
     return code;
   }
+  if (auto code = together([&] {
+        if (rank == Layout::kSyncer && config::has_syncer(config)) job.door = open_door(job);
+      })) {
+    return code;
+  }
   // The first thing that changes what an earlier start left.
   return together([&] {
     if (rank == Layout::kSyncer) {
@@ -169,6 +174,27 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
       write_file(job.folder.config(), config::write_ini(job.setup->config), Durability::flushed);
       write_first_status(job);
     }
+  });
+}
+
+std::unique_ptr<GuestDoor> open_door(const Job& job) {
+  const std::string& listen = job.setup->config.sync.listen;
+  if (listen.empty()) return nullptr;
+  return std::make_unique<GuestDoor>(listen, job.folder.invitation(),
+                                     describe(*job.setup, *job.dataset));
+}
+
+std::optional<int> prepare_guest(Job& job, const config::RunConfig& config) {
+  return attempt_together(job.session, [&] {
+    if (job.session.size() != config.sync.ranks_per_learner) {
+      throw Error(ExitCode::configuration,
+                  "the island has " + std::to_string(job.session.size()) + " ranks and " +
+                      "sync.ranks_per_learner is " + std::to_string(config.sync.ranks_per_learner) +
+                      "; start it with `archipelago join`");
+    }
+    require_device(config);
+    open_data(job, config);
+    std::filesystem::create_directories(job.folder.checkpoints());
   });
 }
 

@@ -12,6 +12,7 @@
 #include "link/mpi_pair.h"
 #include "mpi/session.h"
 #include "runtime/chaos.h"
+#include "runtime/guest_door.h"
 #include "runtime/layout.h"
 #include "runtime/run_folder.h"
 #include "runtime/setup.h"
@@ -27,6 +28,7 @@ struct Job {
   std::optional<Setup> setup;
   std::optional<checkpoint::Global> restored;  // syncers only, with --resume
   StruckFaults struck = {};                    // likewise, by earlier starts
+  std::unique_ptr<GuestDoor> door = {};        // the syncer only, with sync.listen
 
   // Of the only syncer.
   link::MailboxLayout mailbox() const { return mailbox_layout(*setup); }
@@ -41,6 +43,13 @@ struct Job {
 // one rank logs one line, and every rank gets the exit code. Collective over the world.
 std::optional<int> prepare_job(Job& job, const config::RunConfig& config);
 
+// Where guests come in; null without sync.listen. Throws Error(configuration) where it cannot listen.
+std::unique_ptr<GuestDoor> open_door(const Job& job);
+
+// For the ranks of a guest (guest_door.h), whose options are the run's but for its own machine's.
+// Exit code as above. Collective over the guest's world.
+std::optional<int> prepare_guest(Job& job, const config::RunConfig& config);
+
 // For a rank that was spawned into a running job: options and data were checked by those before it.
 void prepare_spawned(Job& job, const config::RunConfig& config);
 
@@ -54,5 +63,8 @@ std::vector<link::MpiPair> create_pairs(const Job& job);
 [[noreturn]] void play_standby(Job& job);
 [[noreturn]] void play_island(Job& job);
 [[noreturn]] void play_spawned_island(Job& job);
+
+// Plays a guest's part, or returns the exit code where it was not let in.
+int play_guest(Job& job);
 
 }  // namespace archipelago::runtime

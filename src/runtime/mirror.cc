@@ -74,7 +74,14 @@ void Mirror::apply(link::ReplicaMessage message) {
   ++entries_;
   recent_.push_back(std::move(message.text));
   if (recent_.size() > kRecentEntries) recent_.pop_front();
+  if (const auto* ready = std::get_if<sync::IslandReady>(&entry.event)) meet(ready->island);
   follow(entry.actions);
+}
+
+// Islands from outside the job are not known at its start.
+void Mirror::meet(int island) {
+  const auto islands = static_cast<std::size_t>(island) + 1;
+  if (orders_.size() < islands) orders_.resize(islands);
 }
 
 void Mirror::follow(const std::vector<sync::Action>& actions) {

@@ -47,6 +47,7 @@ class Mirror {
   const std::deque<std::string>& recent_entries() const { return recent_; }
 
  private:
+  void meet(int island);
   void follow(const std::vector<sync::Action>& actions);
 
   TapeFollower tape_;

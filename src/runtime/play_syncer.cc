@@ -8,7 +8,10 @@
 #include "core/log.h"
 #include "link/mpi_syncer_end.h"
 #include "link/replica.h"
+#include "link/several_ends.h"
+#include "link/tls_syncer_end.h"
 #include "mpi/communicator.h"
+#include "runtime/guest_door.h"
 #include "runtime/job.h"
 #include "runtime/merging_syncer.h"
 #include "runtime/mirror.h"
@@ -62,6 +65,23 @@ std::unique_ptr<OtherSyncers> connect_others(const Job& job,
   return others;
 }
 
+// The standby's. Without one it goes on all the same.
+std::unique_ptr<GuestDoor> try_to_open_door(const Job& job) try {
+  return open_door(job);
+} catch (const std::exception& error) {
+  log_warning(std::string("no guests can come in any more: ") + error.what());
+  return nullptr;
+}
+
+void let_in(GuestDoor* door, link::TlsSyncerEnd& outside, link::SeveralEnds& link,
+            SyncerProcess& syncer) {
+  if (door == nullptr) return;
+  for (auto& guest : door->take()) {
+    link.add(outside, outside.add(std::move(guest.connection)));
+    syncer.add_island(std::move(guest.members), SyncerProcess::Origin::outside);
+  }
+}
+
 std::unique_ptr<link::MpiSyncerEnd> connect_leaders(const Job& job) {
   auto link = std::make_unique<link::MpiSyncerEnd>(job.mailbox(job.session.rank()));
   for (auto& pair : create_pairs(job)) link->add(std::move(pair));
@@ -91,7 +111,9 @@ void play_syncer(Job& job) {
   start.islands = islands_among(ranks, *job.layout);
   start.restored = std::move(job.restored);
   start.struck = std::move(job.struck);
-  const auto link = connect_leaders(job);
+  const auto leaders = connect_leaders(job);
+  link::TlsSyncerEnd outside(job.mailbox());
+  link::SeveralEnds link({leaders.get(), &outside});
   const auto others = connect_others(job, ranks);
   start.others = others.get();
   start.validate = validation_of(job);
@@ -101,18 +123,19 @@ void play_syncer(Job& job) {
   }
 
   Refill refill(job.setup->config, job.mailbox(), describe(*job.setup, *job.dataset));
-  SyncerProcess syncer(*job.setup, job.folder, *link, standby.get(), start,
+  SyncerProcess syncer(*job.setup, job.folder, link, standby.get(), start,
                        [&refill](int islands) { refill.request(islands); });
   while (syncer.turn()) {
     for (auto& island : refill.take()) {
-      link->add(std::move(island.pair));
+      link.add(*leaders, leaders->add(std::move(island.pair)));
       syncer.add_island(std::move(island.members));
     }
+    let_in(job.door.get(), outside, link, syncer);
   }
   const int code = syncer.conclude(final_score(job, syncer));
   if (!syncer.orderly()) job.session.leave(code, mpi::Ending::abrupt);
   wait_for_world();
-  link->close();
+  leaders->close();
   if (standby) standby->close();
   if (others) others->close();
   job.session.leave(code, mpi::Ending::orderly);
@@ -148,15 +171,15 @@ void play_merging_syncer(Job& job) {
 
 void play_standby(Job& job) {
   set_log_speaker("standby");
-  const auto islands = gather_islands(*job.layout);
-  const auto link = connect_leaders(job);
+  auto islands = gather_islands(*job.layout);
+  const auto leaders = connect_leaders(job);
   link::ReplicaReceiver receiver(connect_standby(*job.layout));
   Mirror mirror(*job.setup, job.restored, job.layout->islands, job.struck);
 
   const auto end = StandbyProcess(receiver, mirror, job.setup->config.sync.suspect).run();
   if (end == StandbyProcess::End::concluded) {
     wait_for_world();
-    link->close();
+    leaders->close();
     receiver.close();
     job.session.leave(0, mpi::Ending::orderly);
   }
@@ -165,10 +188,17 @@ void play_standby(Job& job) {
   }
   set_log_speaker("syncer");
   job.folder.inherit();
-  const SyncerStart start{{}, islands, &mirror, 1, nullptr, validation_of(job)};
-  SyncerProcess syncer(*job.setup, job.folder, *link, nullptr, start, [](int) {});
-  while (syncer.turn()) {
+  link::TlsSyncerEnd outside(job.mailbox());
+  link::SeveralEnds link({leaders.get(), &outside});
+  // Guests had a connection with the syncer before alone; they come again.
+  while (islands.size() < mirror.orders().size()) {
+    link.add_absent();
+    islands.emplace_back();
   }
+  const auto door = try_to_open_door(job);
+  const SyncerStart start{{}, islands, &mirror, 1, nullptr, validation_of(job)};
+  SyncerProcess syncer(*job.setup, job.folder, link, nullptr, start, [](int) {});
+  while (syncer.turn()) let_in(door.get(), outside, link, syncer);
   job.session.leave(syncer.conclude(final_score(job, syncer)), mpi::Ending::abrupt);
 }
 

@@ -5,8 +5,9 @@
 
 namespace archipelago::runtime {
 
-// The exit code of a start that the ranks refused, left for `launch` in the folder that it gives
-// its job: mpirun may hang when its ranks end so. Only the first rank's word is kept; nothing
+// The exit code of a start that the ranks refused, or with which a guest's part in a run has ended,
+// left for `launch` and `join` in the folder that they give their job: mpirun may hang when its
+// ranks end so, and its own code is no verdict. Only the first rank's word is kept; nothing
 // happens in a job that was started otherwise.
 void leave_refusal(int rank, int code) noexcept;
 

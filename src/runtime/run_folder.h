@@ -61,6 +61,8 @@ class RunFolder {
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
   std::filesystem::path stop() const { return folder_ / "stop"; }
   std::filesystem::path scale() const { return folder_ / "scale"; }
+  // By which islands that are jobs of their own find the syncer; for its owner alone.
+  std::filesystem::path invitation() const { return folder_ / "join.json"; }
   std::filesystem::path lock() const { return folder_ / ".lock"; }
 
  private:

@@ -63,9 +63,11 @@ SyncerProcess::SyncerProcess(const Setup& setup, const RunFolder& folder, link::
   }
 }
 
-void SyncerProcess::add_island(std::vector<island::Member> members) {
+void SyncerProcess::add_island(std::vector<island::Member> members, Origin origin) {
   IslandBook book;
+  book.lost = members.empty();
   book.members = std::move(members);
+  book.wants_place = origin == Origin::outside;
   islands_.push_back(std::move(book));
   sender_.add_peer();
 }
@@ -145,6 +147,7 @@ void SyncerProcess::on_report(int peer, const link::Report& report) {
   if (report.phase == link::Phase::ready) {
     if (!book.ready_told) {
       book.ready_told = true;
+      if (std::exchange(book.wants_place, false)) make_place_for_guest();
       tell(sync::IslandReady{peer});
     }
     return;
@@ -240,7 +243,7 @@ void SyncerProcess::watch_for_nobody() {
   const double now = now_seconds();
   if (!nobody_since_) nobody_since_ = now;
   const auto& options = setup_.config.sync;
-  const bool may_come = config::can_refill(options);
+  const bool may_come = config::can_grow(options);
   if (now - *nobody_since_ < (may_come ? options.expel : 0)) return;
   log_error(kNobodyLeft);
   tell(sync::NobodyLeft{kNobodyLeft});

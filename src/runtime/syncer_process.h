@@ -42,7 +42,8 @@ namespace archipelago::runtime {
 // What the syncer starts from.
 struct SyncerStart {
   std::optional<checkpoint::Global> restored;        // with --resume
-  std::vector<std::vector<island::Member>> islands;  // the members of each peer's island
+  // The members of each peer's island; none of one that is gone.
+  std::vector<std::vector<island::Member>> islands;
   const Mirror* mirror = nullptr;                    // a standby that takes over: what it knows
   std::int64_t term = 0;                             // how many syncers there were before
   OtherSyncers* others = nullptr;                    // that merge beside this one; outlive it
@@ -61,8 +62,10 @@ class SyncerProcess {
                 link::ReplicaSender* standby, const SyncerStart& start,
                 std::function<void(int)> refill);
 
-  // A peer that the link got after the start; `members` of its island.
-  void add_island(std::vector<island::Member> members);
+  // A peer that the link got after the start; `members` of its island: none where it is gone. One
+  // from outside the job, a guest, gets a place of its own where none is open.
+  enum class Origin { job, outside };
+  void add_island(std::vector<island::Member> members, Origin origin = Origin::job);
 
   // One turn of the loop. False: the run is over, all learners have said goodbye.
   bool turn();
@@ -89,6 +92,7 @@ class SyncerProcess {
     StandingOrder order;
     bool to_reconcile = false;  // its first report to a syncer that took over is awaited
     bool ready_told = false;
+    bool wants_place = false;  // a guest that has not been ready yet
     int learner = -1;  // that it plays
     int incarnation = -1;
     int leased_to = -1;           // the learner that it plays or played last
@@ -158,8 +162,10 @@ class SyncerProcess {
   void tell(const sync::Event& event);
   void note_silences(const sync::Event& event);  // syncer_silence.cc
 
-  // Why the run cannot have so many learners (syncer_scale.cc).
-  std::optional<std::string> why_not_scale(int learners) const;
+  // More or fewer learners (syncer_scale.cc).
+  void scale(int learners);
+  void make_place_for_guest();
+  std::optional<std::string> why_not_scale(int learners) const;  // the run cannot have so many
 
   // What the machine wants done.
   void act(const sync::Assign& action);

@@ -9,15 +9,34 @@ namespace archipelago::runtime {
 void SyncerProcess::watch_for_scale() {
   if (!statistics_.started()) return;  // the learners that it started with come first
   const auto learners = scaling_.take(folder_.scale());
-  if (learners) {
-    if (const auto why = why_not_scale(*learners)) {
-      scaling_.refuse(*why);
-    } else {
-      log_info(std::to_string(*learners) + " learners are wanted");
-      statistics_.set_learners(*learners, now_seconds());
-      tell(sync::ScaleRequested{*learners});
-    }
+  if (!learners) return;
+  if (const auto why = why_not_scale(*learners)) {
+    scaling_.refuse(*why);
     next_status_ = 0;
+  } else {
+    log_info(std::to_string(*learners) + " learners are wanted");
+    scale(*learners);
+  }
+}
+
+void SyncerProcess::scale(int learners) {
+  statistics_.set_learners(learners, now_seconds());
+  tell(sync::ScaleRequested{learners});
+  next_status_ = 0;
+}
+
+// A guest is to train, not to sleep.
+void SyncerProcess::make_place_for_guest() {
+  const auto is_open = [](const sync::LearnerView& view) {
+    return view.state == sync::LearnerState::lost;
+  };
+  if (std::ranges::any_of(machine_.learners(), is_open)) return;
+  const int learners = machine_.wanted() + 1;
+  if (const auto why = why_not_scale(learners)) {
+    log_info("a guest stays a spare: " + *why);
+  } else {
+    log_info(std::to_string(learners) + " learners are wanted, with a guest");
+    scale(learners);
   }
 }
 
@@ -30,11 +49,11 @@ std::optional<std::string> SyncerProcess::why_not_scale(int learners) const {
   if (machine_.ending()) return "the run is ending";
   const auto islands = std::count_if(islands_.begin(), islands_.end(),
                                      [](const IslandBook& book) { return !book.lost; });
-  const bool more_can_come = config::can_refill(setup_.config.sync);
-  if (learners > islands && !more_can_come) {
+  if (learners > islands && !config::can_grow(setup_.config.sync)) {
     return std::to_string(learners) + " learners need as many islands, the job has " +
            std::to_string(islands) +
-           " and gets no more: start it with more sync.spares, or with sync.refill, one syncer and no standby";
+           " and gets no more: start it with more sync.spares, with sync.listen, or with sync.refill, "
+           "one syncer and no standby";
   }
   return std::nullopt;
 }

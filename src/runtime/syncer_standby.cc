@@ -52,6 +52,10 @@ void SyncerProcess::take_over(const Mirror& mirror) {
   if (!mirror.finish()) {
     silences_.update(learners, mirror.time());  // told by the syncer before
     tell(sync::SyncerReplaced{term_});
+    for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
+      if (!islands_[peer].lost) continue;
+      tell(sync::IslandLost{static_cast<int>(peer), "it had a pair with the syncer before alone"});
+    }
     return;
   }
   // The syncer died after its last decision: its last checkpoint and the goodbyes are done again.

@@ -31,6 +31,12 @@ int play(mpi::Session& session, const config::RunConfig& config) {
   play_island(job);
 }
 
+int play_as_guest(mpi::Session& session, const config::RunConfig& config) {
+  Job job{session, RunFolder(config.out), {}, {}, {}, {}};
+  if (const auto code = prepare_guest(job, config)) return *code;
+  return play_guest(job);
+}
+
 // mpirun's exit code is no verdict once a rank has died.
 void write_failed_start(const RunFolder& folder, const Error& error) {
   RunRecord(folder).write_summary({{"outcome", "failed"},
@@ -69,5 +75,7 @@ void play_rank(const config::RunConfig& config, const Play& play) {
 }
 
 void train(const config::RunConfig& config) { play_rank(config, play); }
+
+void train_as_guest(const config::RunConfig& config) { play_rank(config, play_as_guest); }
 
 }  // namespace archipelago::runtime

@@ -19,4 +19,7 @@ using Play = std::function<int(mpi::Session&, const config::RunConfig&)>;
 // then the islands. Ends the process, since MPI may not be left the usual way after a death.
 [[noreturn]] void train(const config::RunConfig& config);
 
+// Plays this rank's part in a guest, an island that is a job of its own, of the run in config.out.
+[[noreturn]] void train_as_guest(const config::RunConfig& config);
+
 }  // namespace archipelago::runtime

@@ -1,0 +1,153 @@
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/job.h"
+#include "cli/job_signs.h"
+#include "cli/launch_plan.h"
+#include "cli/scratch.h"
+#include "cli/train_arguments.h"
+#include "config/options.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/program.h"
+#include "runtime/invitation.h"
+#include "runtime/refusal.h"
+#include "runtime/run_folder.h"
+
+namespace archipelago::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr Usage kUsage{
+    .synopsis = "archipelago join RUN [options] [-- TRAIN-OPTIONS]",
+    .description =
+        "One more island for the run in RUN, which has to be started with --sync.listen: a job of\n"
+        "its own, on any host that reaches the syncer's. It trains until the run ends, and comes\n"
+        "again by itself when the run is started again or its syncer is replaced. SIGTERM, SIGUSR1\n"
+        "or Ctrl-C: it leaves, and the run goes on without it. Where RUN is on no shared file\n"
+        "system, a folder with copies of its config.ini and join.json does. TRAIN-OPTIONS may be\n"
+        "those of this machine: --data.path, --train.threads, --device.",
+    .positional = 1,
+    .most_positional = 1};
+
+constexpr std::chrono::milliseconds kPoll{500};
+constexpr double kAnswerSeconds = 2;
+constexpr double kTrained = 15;  // seconds after which an island was not turned away
+constexpr int kCrashes = 3;      // in a row
+
+struct JoinOptions {
+  int ranks = 0;
+  double patience = 60;
+};
+
+std::vector<config::Option> options_of(JoinOptions& o) {
+  return {
+      config::integer("ranks", o.ranks, 0, 4096, "MPI ranks; 0: as many as the run's islands have"),
+      config::real("patience", o.patience, 0, 1e9,
+                   "seconds to wait for a run that takes in nobody now"),
+  };
+}
+
+// Whether the run has trained all it is to train.
+bool is_complete(const runtime::RunFolder& folder) {
+  const auto summary = nlohmann::json::parse(std::ifstream(folder.summary()), nullptr, false);
+  return summary.is_object() && summary.value("outcome", "") == "complete";
+}
+
+struct Attempt {
+  int code = 0;
+  bool asked = false;  // to leave
+  double seconds = 0;
+};
+
+Attempt attempt(const LaunchPlan& plan, const std::filesystem::path& scratch) {
+  const auto started = Clock::now();
+  Attempt result;
+  runtime::forget_refusal(scratch);
+  Job job(plan.command, plan.environment);
+  RanksWatch ranks(job.pid());
+  const auto is_over = [&] { return runtime::refusal_in(scratch) || ranks.are_gone(); };
+  const auto pass_on = [&](int) {
+    result.asked = true;
+    ::kill(job.pid(), SIGUSR1);  // mpirun hands this one on to its ranks
+  };
+  job.wait({is_over, pass_on});
+  // Without a word of its ranks it has crashed: mpirun's code is no verdict.
+  result.code = runtime::refusal_in(scratch).value_or(static_cast<int>(
+      result.asked ? ExitCode::try_again : ExitCode::internal));
+  result.seconds = Seconds(Clock::now() - started).count();
+  return result;
+}
+
+// Refused for good: it would be so again.
+bool is_final(int code) {
+  return code == static_cast<int>(ExitCode::usage) ||
+         code == static_cast<int>(ExitCode::bad_data) ||
+         code == static_cast<int>(ExitCode::configuration);
+}
+
+}  // namespace
+
+int run_join(std::span<const std::string> arguments) {
+  const auto separator = std::ranges::find(arguments, "--");
+  JoinOptions options;
+  const auto positional =
+      read_arguments(kUsage, options_of(options), {arguments.begin(), separator});
+  if (!positional) return 0;
+  const runtime::RunFolder folder(positional->front());
+  if (!std::filesystem::exists(folder.config())) {
+    throw Error(ExitCode::usage, folder.path().string() +
+                                     " holds no run (no config.ini); name the folder of one, or of "
+                                     "copies of its config.ini and join.json");
+  }
+  std::vector<std::string> words = {"--config=" + folder.config().string(),
+                                    "--out=" + folder.path().string()};
+  if (separator != arguments.end()) words.insert(words.end(), separator + 1, arguments.end());
+  if (options.ranks > 0) {
+    words.push_back("--sync.ranks_per_learner=" + std::to_string(options.ranks));
+  }
+  config::clear_environment();  // the run's options are in its config.ini
+  const config::RunConfig config = parse_train_arguments(words, {});
+  ::setenv("HOME", "/", 0);  // mpirun does not start without one
+  const Scratch scratch;
+  const LaunchPlan plan = make_guest_plan(config, words, program_file(), scratch.path());
+  auto deadline = Clock::now() + Seconds(options.patience);
+  int crashes = 0;
+  for (;;) {
+    Attempt last{.code = static_cast<int>(ExitCode::try_again)};
+    const auto invitation = runtime::read_invitation(folder.invitation());
+    if (invitation && link::answers(invitation->address, kAnswerSeconds)) {
+      last = attempt(plan, scratch.path());
+    }
+    if (last.code == 0 || last.asked || is_final(last.code)) return last.code;
+    if (is_complete(folder)) return 0;
+    if (last.seconds > kTrained) deadline = Clock::now() + Seconds(options.patience);
+    const bool has_crashed = last.code != static_cast<int>(ExitCode::try_again);
+    crashes = has_crashed ? crashes + 1 : 0;
+    if (has_crashed) log_warning("the island has died; it is started again");
+    if (crashes >= kCrashes) {
+      log_error("the island has failed " + std::to_string(crashes) + " times in a row");
+      return static_cast<int>(ExitCode::internal);
+    }
+    if (Clock::now() > deadline) {
+      log_error("the run in " + folder.path().string() + " takes in no islands (waited " +
+                std::to_string(std::lround(options.patience)) +
+                " s); it has to train, and to be started with --sync.listen");
+      return static_cast<int>(ExitCode::try_again);
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+}  // namespace archipelago::cli

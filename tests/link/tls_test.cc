@@ -1,0 +1,462 @@
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "link/several_ends.h"
+#include "link/tls_frames.h"
+#include "link/tls_leader_end.h"
+#include "link/tls_listener.h"
+#include "link/tls_syncer_end.h"
+
+namespace archipelago::link {
+namespace {
+
+constexpr double kLong = 600;  // seconds: whatever takes longer hangs
+constexpr std::int64_t kLargest = 16 << 20;
+
+bool comes(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(kLong);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+Bytes random_bytes(std::size_t count, unsigned seed) {
+  std::mt19937 source(seed);
+  Bytes bytes(count);
+  for (auto& byte : bytes) byte = std::byte(source());
+  return bytes;
+}
+
+Report report_at(std::int64_t step) {
+  Report report;
+  report.step = step;
+  return report;
+}
+
+struct Pair {
+  TlsConnection leader;
+  TlsConnection syncer;
+};
+
+Pair connected(const Secret& secret = random_secret()) {
+  TlsListener listener({"127.0.0.1", 0}, secret);
+  auto leader = std::async(std::launch::async, [&] {
+    return TlsConnection::connect(listener.address(), secret, kLong);
+  });
+  auto syncer = listener.accept(kLong);
+  if (!syncer) throw std::runtime_error("no connection");
+  return {leader.get(), std::move(*syncer)};
+}
+
+// A syncer's end with one leader.
+class TlsPairTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Pair pair = connected();
+    syncer_.add(std::move(pair.syncer));
+    leader_.emplace(std::move(pair.leader), layout_);
+  }
+
+  ArrivedFragment next_fragment() {
+    std::optional<ArrivedFragment> fragment;
+    EXPECT_TRUE(comes([&] { return (fragment = syncer_.read_fragment(0)).has_value(); }));
+    return *fragment;
+  }
+  std::vector<DownMessage> receive(std::size_t count) {
+    std::vector<DownMessage> messages;
+    EXPECT_TRUE(comes([&] {
+      return leader_->poll(messages) == PeerState::lost || messages.size() >= count;
+    }));
+    return messages;
+  }
+  bool becomes_lost() {
+    std::vector<int> lost;
+    const bool came = comes([&] { return syncer_.poll(lost), !lost.empty(); });
+    return came && lost == std::vector<int>{0};
+  }
+
+  MailboxLayout layout_{3, kLargest};
+  TlsSyncerEnd syncer_{layout_};
+  std::optional<TlsLeaderEnd> leader_;
+};
+
+TEST_F(TlsPairTest, TheNewestReportCounts) {
+  Report report;
+  report.held = {1, 2, 3};
+  for (report.step = 1; report.step <= 100; ++report.step) {
+    ASSERT_EQ(leader_->put_report(report), PeerState::alive);
+  }
+  std::int64_t last = 0;
+  ASSERT_TRUE(comes([&] {
+    const auto read = syncer_.read_report(0);
+    if (read) {
+      EXPECT_GT(read->step, last);
+      EXPECT_EQ(read->held, report.held);
+      last = read->step;
+    }
+    return last == 100;
+  }));
+  EXPECT_FALSE(syncer_.read_report(0));
+}
+
+TEST_F(TlsPairTest, FragmentsComeWholeAndInOrder) {
+  for (int round = 0; round < 20; ++round) {
+    const Bytes data = random_bytes(round % 4 == 0 ? kLargest : 100 + round, round);
+    ASSERT_TRUE(comes([&] {
+      std::vector<DownMessage> messages;
+      EXPECT_EQ(leader_->poll(messages), PeerState::alive);
+      return leader_->slot_free();
+    }));
+    FragmentHeader header;
+    header.round = round;
+    ASSERT_EQ(leader_->put_fragment(header, data), PeerState::alive);
+    const auto fragment = next_fragment();
+    EXPECT_EQ(fragment.header.round, round);
+    EXPECT_TRUE(std::ranges::equal(fragment.data, data));
+    syncer_.acknowledge(0, fragment.slot);
+  }
+}
+
+TEST_F(TlsPairTest, TwoSlotsUntilAcknowledged) {
+  const Bytes data = random_bytes(10, 1);
+  ASSERT_EQ(leader_->put_fragment({.round = 1}, data), PeerState::alive);
+  ASSERT_EQ(leader_->put_fragment({.round = 2}, data), PeerState::alive);
+  EXPECT_FALSE(leader_->slot_free());
+  const auto first = next_fragment();
+  EXPECT_EQ(first.header.round, 1);
+  EXPECT_EQ(next_fragment().header.round, 2);
+  syncer_.acknowledge(0, first.slot);
+  std::vector<DownMessage> messages;
+  EXPECT_TRUE(comes([&] {
+    static_cast<void>(leader_->poll(messages));
+    return leader_->slot_free();
+  }));
+  EXPECT_TRUE(messages.empty());
+}
+
+TEST_F(TlsPairTest, MessagesComeDownInOrder) {
+  const auto large = std::make_shared<const Bytes>(random_bytes(kLargest, 7));
+  for (int i = 0; i < 50; ++i) {
+    DownHeader header;
+    header.kind = i % 10 == 0 ? DownKind::fragment : DownKind::ask;
+    header.round = i;
+    syncer_.send(0, header, i % 10 == 0 ? Payload(large) : Payload());
+  }
+  const auto messages = receive(50);
+  ASSERT_EQ(messages.size(), 50U);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(messages[i].header.round, i);
+    EXPECT_EQ(messages[i].data, i % 10 == 0 ? *large : Bytes());
+  }
+  EXPECT_TRUE(comes([&] { return syncer_.drained(); }));
+  EXPECT_EQ(syncer_.data_in_flight(0), 0);
+}
+
+TEST_F(TlsPairTest, AReaderThatDoesNotReadHoldsUpNobody) {
+  const auto large = std::make_shared<const Bytes>(random_bytes(kLargest, 7));
+  DownHeader header;
+  header.kind = DownKind::fragment;
+  for (int i = 0; i < 4; ++i) syncer_.send(0, header, Payload(large));
+  EXPECT_GT(syncer_.data_in_flight(0), 0);
+  EXPECT_FALSE(syncer_.drained());
+  // Meanwhile what comes up is heard.
+  ASSERT_EQ(leader_->put_report(report_at(5)), PeerState::alive);
+  EXPECT_TRUE(comes([&] { return syncer_.read_report(0).has_value(); }));
+  EXPECT_EQ(receive(4).size(), 4U);
+}
+
+TEST_F(TlsPairTest, ADisturbanceIsSeen) {
+  const Bytes data = random_bytes(1000, 3);
+  bool inside = false;
+  leader_->disturb_next({.corrupt = true, .inside = [&] {
+                           inside = true;
+                           EXPECT_FALSE(syncer_.read_fragment(0));
+                         }});
+  ASSERT_EQ(leader_->put_fragment({}, data), PeerState::alive);
+  const auto fragment = next_fragment();
+  EXPECT_TRUE(inside);
+  EXPECT_NE(fragment.data[0], data[0]);
+  EXPECT_TRUE(std::equal(data.begin() + 1, data.end(), fragment.data.begin() + 1));
+}
+
+TEST_F(TlsPairTest, ALeaderThatGoesIsLostOnce) {
+  leader_.reset();
+  EXPECT_TRUE(becomes_lost());
+  std::vector<int> lost;
+  syncer_.poll(lost);
+  EXPECT_TRUE(lost.empty());
+  syncer_.send(0, {});
+  syncer_.acknowledge(0, 0);
+  EXPECT_FALSE(syncer_.read_report(0));
+  EXPECT_FALSE(syncer_.read_fragment(0));
+  EXPECT_TRUE(syncer_.drained());
+}
+
+TEST(TlsSyncerEndTest, ASyncerThatGoesIsLost) {
+  const MailboxLayout layout(1, 1000);
+  Pair pair = connected();
+  auto syncer = std::make_unique<TlsSyncerEnd>(layout);
+  syncer->add(std::move(pair.syncer));
+  TlsLeaderEnd leader(std::move(pair.leader), layout);
+  syncer.reset();
+  std::vector<DownMessage> messages;
+  EXPECT_TRUE(comes([&] { return leader.poll(messages) == PeerState::lost; }));
+  EXPECT_EQ(leader.put_report({}), PeerState::lost);
+  EXPECT_EQ(leader.put_fragment({}, {}), PeerState::lost);
+}
+
+// A leader in the middle of a fragment: what has come of it is never seen.
+TEST(TlsSyncerEndTest, HalfAFragmentIsNone) {
+  const MailboxLayout layout(1, 1000);
+  Pair pair = connected();
+  TlsSyncerEnd syncer(layout);
+  syncer.add(std::move(pair.syncer));
+  TlsStream stream = pair.leader.take_stream();
+  const TlsPut put{layout.data_offset(0), 900};
+  std::size_t done = 0;
+  ASSERT_EQ(stream.write(std::as_bytes(std::span(&put, 1)), done), TlsStream::State::ready);
+  ASSERT_EQ(stream.write(random_bytes(400, 1), done), TlsStream::State::ready);
+  stream = TlsStream(FileDescriptor(::socket(AF_INET, SOCK_STREAM, 0)), TlsStream::Side::client, {});
+  std::vector<int> lost;
+  EXPECT_TRUE(comes([&] { return syncer.poll(lost), !lost.empty(); }));
+  EXPECT_FALSE(syncer.read_fragment(0));
+}
+
+// Whoever knows the secret may still say anything.
+TEST(TlsSyncerEndTest, NonsenseEndsTheConnectionAtWorst) {
+  const MailboxLayout layout(2, 4096);
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    Pair pair = connected();
+    TlsSyncerEnd syncer(layout);
+    syncer.add(std::move(pair.syncer));
+    TlsStream stream = pair.leader.take_stream();
+    std::mt19937 source(seed);
+    for (int i = 0; i < 50; ++i) {
+      const bool fits = source() % 8 != 0;
+      const std::uint64_t offset = source() % layout.bytes();
+      const TlsPut put{fits ? offset : offset << (source() % 40),
+                       fits ? source() % (layout.bytes() - offset + 1) : source()};
+      const auto rubbish = random_bytes(fits ? put.bytes : 64, seed);
+      std::size_t done = 0;
+      if (stream.write(std::as_bytes(std::span(&put, 1)), done) != TlsStream::State::ready) break;
+      if (!rubbish.empty() && stream.write(rubbish, done) != TlsStream::State::ready) break;
+      static_cast<void>(syncer.read_report(0));
+      if (const auto fragment = syncer.read_fragment(0)) {
+        EXPECT_LE(fragment->data.size(), 4096U);
+        syncer.acknowledge(0, fragment->slot);
+      }
+    }
+  }
+}
+
+TEST(TlsFrames, PutsLieWithinTheMailbox) {
+  const MailboxLayout layout(1, 1000);
+  const std::uint64_t all = layout.bytes();
+  const std::uint64_t most = ~std::uint64_t{0};
+  EXPECT_TRUE(is_within({0, all}, layout));
+  EXPECT_TRUE(is_within({all, 0}, layout));
+  EXPECT_FALSE(is_within({1, all}, layout));
+  EXPECT_FALSE(is_within({all + 1, 0}, layout));
+  EXPECT_FALSE(is_within({most, 1}, layout));
+  EXPECT_FALSE(is_within({1, most}, layout));
+}
+
+TEST(TlsFrames, MessagesDownAreChecked) {
+  const MailboxLayout layout(1, 1000);
+  EXPECT_TRUE(is_sound({.kind = DownKind::fragment, .bytes = 8000}, layout));
+  EXPECT_FALSE(is_sound({.kind = static_cast<DownKind>(99)}, layout));
+  EXPECT_FALSE(is_sound({.kind = DownKind::ask, .bytes = -1}, layout));
+  EXPECT_FALSE(is_sound({.kind = DownKind::ask, .bytes = std::int64_t{1} << 40}, layout));
+  EXPECT_FALSE(is_sound({.kind = DownKind::acknowledge, .slot = 2}, layout));
+  EXPECT_FALSE(is_sound({.kind = DownKind::acknowledge, .slot = -1}, layout));
+}
+
+class TlsListenerTest : public testing::Test {
+ protected:
+  std::future<ExitCode> call_with(const Secret& secret) {
+    return std::async(std::launch::async, [this, secret] {
+      try {
+        TlsConnection::connect(listener_.address(), secret, kLong);
+        return ExitCode::done;
+      } catch (const Error& error) {
+        return error.code();
+      }
+    });
+  }
+
+  Secret secret_ = random_secret();
+  TlsListener listener_{{"127.0.0.1", 0}, secret_};
+};
+
+TEST_F(TlsListenerTest, AnotherSecretIsTurnedAway) {
+  auto stranger = call_with(random_secret());
+  EXPECT_TRUE(comes([&] {
+    EXPECT_FALSE(listener_.accept(0.01));
+    return stranger.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }));
+  EXPECT_EQ(stranger.get(), ExitCode::configuration);
+  auto friendly = call_with(secret_);
+  EXPECT_TRUE(listener_.accept(kLong));
+  EXPECT_EQ(friendly.get(), ExitCode::done);
+}
+
+TEST_F(TlsListenerTest, WhoSaysNothingKeepsNobodyWaiting) {
+  std::vector<FileDescriptor> silent;
+  for (int i = 0; i < 10; ++i) {
+    silent.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(listener_.address().port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(::connect(silent.back().get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  }
+  auto friendly = call_with(secret_);
+  EXPECT_TRUE(listener_.accept(kLong));
+  EXPECT_EQ(friendly.get(), ExitCode::done);
+}
+
+TEST_F(TlsListenerTest, WhatIsNoTlsIsTurnedAway) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(listener_.address().port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  const std::string request = "GET / HTTP/1.1\r\n\r\n";
+  ASSERT_EQ(::send(socket.get(), request.data(), request.size(), 0),
+            static_cast<ssize_t>(request.size()));
+  char answer[256];
+  auto is_closed = std::async(std::launch::async, [&] {
+    while (::recv(socket.get(), answer, sizeof answer, 0) > 0) {
+    }
+    return true;
+  });
+  EXPECT_TRUE(comes([&] {
+    EXPECT_FALSE(listener_.accept(0.01));
+    return is_closed.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }));
+}
+
+TEST_F(TlsListenerTest, ThePortIsTaken) {
+  try {
+    const TlsListener other(listener_.address(), secret_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::configuration);
+    EXPECT_NE(std::string(error.what()).find("sync.listen"), std::string::npos);
+  }
+}
+
+TEST(TlsConnectionTest, NobodyAnswers) {
+  Address address;
+  {
+    const TlsListener listener({"127.0.0.1", 0}, {});
+    address = listener.address();
+    EXPECT_TRUE(answers(address, kLong));
+  }
+  EXPECT_FALSE(answers(address, kLong));
+  try {
+    TlsConnection::connect(address, {}, kLong);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::try_again);
+  }
+}
+
+TEST(TlsConnectionTest, WordsAreBounded) {
+  Pair pair = connected();
+  const Bytes words = random_bytes(100'000, 1);
+  pair.leader.send(words, kLong);
+  EXPECT_EQ(pair.syncer.receive(words.size(), kLong), words);
+  pair.leader.send(words, kLong);
+  EXPECT_THROW(pair.syncer.receive(words.size() - 1, kLong), Error);
+  EXPECT_THROW(pair.leader.receive(10, 0.01), Error);
+}
+
+TEST(AddressTest, ComesBackAsWritten) {
+  for (const char* const text : {"host:1", "10.0.0.1:65535", "[::1]:4711", "[fe80::1%eth0]:0"}) {
+    EXPECT_EQ(to_text(parse_address(text)), text);
+  }
+  for (const char* const text :
+       {"", "host", ":1", "host:", "host:65536", "host:-1", "host:1x", "::1:4711", "[]:1"}) {
+    EXPECT_THROW(parse_address(text), Error) << text;
+  }
+}
+
+TEST(SecretTest, ComesBackAsWritten) {
+  const Secret secret = random_secret();
+  EXPECT_EQ(secret_from_hex(to_hex(secret)), secret);
+  EXPECT_NE(random_secret(), secret);
+  for (const std::string& text : {std::string(), std::string(63, 'a'), std::string(65, 'a'),
+                                  std::string(64, 'g'), std::string(32, '-') + std::string(32, '1')}) {
+    EXPECT_THROW(secret_from_hex(text), Error) << text;
+  }
+}
+
+// Peers of two ends as those of one.
+TEST(SeveralEndsTest, EachPeerHasItsOwnEnd) {
+  const MailboxLayout layout(1, 1000);
+  TlsSyncerEnd first(layout);
+  TlsSyncerEnd second(layout);
+  std::vector<TlsLeaderEnd> leaders;
+  const auto add = [&](TlsSyncerEnd& end) {
+    Pair pair = connected();
+    leaders.emplace_back(std::move(pair.leader), layout);
+    return end.add(std::move(pair.syncer));
+  };
+  add(first);
+  add(first);
+  SeveralEnds all({&first, &second});
+  EXPECT_EQ(all.peers(), 2);
+  EXPECT_EQ(all.add(second, add(second)), 2);
+  EXPECT_EQ(all.add_absent(), 3);
+  EXPECT_EQ(all.add(first, add(first)), 4);
+
+  const int peer_of_leader[] = {0, 1, 2, 4};
+  for (std::size_t i = 0; i < leaders.size(); ++i) {
+    ASSERT_EQ(leaders[i].put_report(report_at(static_cast<std::int64_t>(i))), PeerState::alive);
+    std::optional<Report> report;
+    ASSERT_TRUE(comes([&] {
+      return (report = all.read_report(peer_of_leader[i])).has_value();
+    }));
+    EXPECT_EQ(report->step, static_cast<std::int64_t>(i));
+    DownHeader header;
+    header.round = static_cast<std::int64_t>(i);
+    all.send(peer_of_leader[i], header);
+    std::vector<DownMessage> messages;
+    ASSERT_TRUE(comes([&] {
+      static_cast<void>(leaders[i].poll(messages));
+      return !messages.empty();
+    }));
+    EXPECT_EQ(messages[0].header.round, static_cast<std::int64_t>(i));
+  }
+  all.send(3, {});
+  all.acknowledge(3, 0);
+  EXPECT_FALSE(all.read_report(3));
+  EXPECT_FALSE(all.read_fragment(3));
+  EXPECT_EQ(all.data_in_flight(3), 0);
+  EXPECT_TRUE(comes([&] { return all.drained(); }));
+  EXPECT_EQ(all.bytes_up(), first.bytes_up() + second.bytes_up());
+
+  leaders.erase(leaders.begin() + 2);
+  std::vector<int> lost;
+  EXPECT_TRUE(comes([&] { return all.poll(lost), !lost.empty(); }));
+  EXPECT_EQ(lost, std::vector<int>{2});
+}
+
+}  // namespace
+}  // namespace archipelago::link
