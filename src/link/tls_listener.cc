@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace archipelago::link {
 namespace {
 
 constexpr std::chrono::seconds kHandshakeTime{5};
+constexpr std::chrono::milliseconds kPause{100};
 constexpr std::size_t kCallers = 64;  // at a time; more wait in the system's queue
 
 [[noreturn]] void fail(const Address& address, const std::string& why) {
@@ -100,7 +102,12 @@ void TlsListener::take_callers() {
     socklen_t size = sizeof from;
     FileDescriptor socket(::accept4(socket_.get(), reinterpret_cast<sockaddr*>(&from), &size,
                                     SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.valid()) return;
+    if (!socket.valid()) {
+      // Out of descriptors, say: the caller would be announced again and again.
+      const bool nobody = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+      if (!nobody) std::this_thread::sleep_for(kPause);
+      return;
+    }
     set_socket_options(socket.get());
     callers_.push_back({TlsStream(std::move(socket), TlsStream::Side::server, secret_),
                         numeric(from, size, nullptr), Clock::now() + kHandshakeTime,

@@ -74,11 +74,11 @@ void Mirror::apply(link::ReplicaMessage message) {
   ++entries_;
   recent_.push_back(std::move(message.text));
   if (recent_.size() > kRecentEntries) recent_.pop_front();
-  if (const auto* ready = std::get_if<sync::IslandReady>(&entry.event)) meet(ready->island);
+  if (const auto* guest = std::get_if<sync::GuestReady>(&entry.event)) meet(guest->island);
   follow(entry.actions);
 }
 
-// Islands from outside the job are not known at its start.
+// A guest was not there at the start.
 void Mirror::meet(int island) {
   const auto islands = static_cast<std::size_t>(island) + 1;
   if (orders_.size() < islands) orders_.resize(islands);

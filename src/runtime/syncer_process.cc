@@ -67,7 +67,7 @@ void SyncerProcess::add_island(std::vector<island::Member> members, Origin origi
   IslandBook book;
   book.lost = members.empty();
   book.members = std::move(members);
-  book.wants_place = origin == Origin::outside;
+  book.is_new_guest = origin == Origin::outside;
   islands_.push_back(std::move(book));
   sender_.add_peer();
 }
@@ -147,8 +147,11 @@ void SyncerProcess::on_report(int peer, const link::Report& report) {
   if (report.phase == link::Phase::ready) {
     if (!book.ready_told) {
       book.ready_told = true;
-      if (std::exchange(book.wants_place, false)) make_place_for_guest();
-      tell(sync::IslandReady{peer});
+      if (std::exchange(book.is_new_guest, false)) {
+        welcome_guest(peer);
+      } else {
+        tell(sync::IslandReady{peer});
+      }
     }
     return;
   }

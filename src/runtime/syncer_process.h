@@ -62,8 +62,8 @@ class SyncerProcess {
                 link::ReplicaSender* standby, const SyncerStart& start,
                 std::function<void(int)> refill);
 
-  // A peer that the link got after the start; `members` of its island: none where it is gone. One
-  // from outside the job, a guest, gets a place of its own where none is open.
+  // A peer that the link got after the start; `members` of its island: none where it is gone. From
+  // outside the job: a guest.
   enum class Origin { job, outside };
   void add_island(std::vector<island::Member> members, Origin origin = Origin::job);
 
@@ -92,7 +92,7 @@ class SyncerProcess {
     StandingOrder order;
     bool to_reconcile = false;  // its first report to a syncer that took over is awaited
     bool ready_told = false;
-    bool wants_place = false;  // a guest that has not been ready yet
+    bool is_new_guest = false;  // that has not been ready yet
     int learner = -1;  // that it plays
     int incarnation = -1;
     int leased_to = -1;           // the learner that it plays or played last
@@ -164,7 +164,7 @@ class SyncerProcess {
 
   // More or fewer learners (syncer_scale.cc).
   void scale(int learners);
-  void make_place_for_guest();
+  void welcome_guest(int peer);
   std::optional<std::string> why_not_scale(int learners) const;  // the run cannot have so many
 
   // What the machine wants done.

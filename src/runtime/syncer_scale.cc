@@ -25,19 +25,13 @@ void SyncerProcess::scale(int learners) {
   next_status_ = 0;
 }
 
-// A guest is to train, not to sleep.
-void SyncerProcess::make_place_for_guest() {
-  const auto is_open = [](const sync::LearnerView& view) {
-    return view.state == sync::LearnerState::lost;
-  };
-  if (std::ranges::any_of(machine_.learners(), is_open)) return;
-  const int learners = machine_.wanted() + 1;
-  if (const auto why = why_not_scale(learners)) {
-    log_info("a guest stays a spare: " + *why);
-  } else {
-    log_info(std::to_string(learners) + " learners are wanted, with a guest");
-    scale(learners);
-  }
+void SyncerProcess::welcome_guest(int peer) {
+  const int before = machine_.wanted();
+  tell(sync::GuestReady{peer});
+  next_status_ = 0;
+  if (machine_.wanted() == before) return;
+  log_info(std::to_string(machine_.wanted()) + " learners are wanted, with a guest");
+  statistics_.set_learners(machine_.wanted(), now_seconds());
 }
 
 std::optional<std::string> SyncerProcess::why_not_scale(int learners) const {

@@ -69,6 +69,16 @@ void Machine::on(const IslandReady& event, std::vector<Action>& actions) {
   fill(actions);
 }
 
+void Machine::on(const GuestReady& event, std::vector<Action>& actions) {
+  membership_.add_island(event.island, now_, versions_, actions);
+  const int learners = membership_.wanted() + 1;
+  const bool may_grow = membership_.is_spare(event.island) && phase_ == Phase::running &&
+                        learners <= most_learners();
+  if (may_grow && !membership_.has_open_place()) set_wanted(learners, actions);
+  membership_.place(event.island, now_, versions_, actions);
+  fill(actions);
+}
+
 void Machine::on(const IslandLost& event, std::vector<Action>& actions) {
   if (const auto leaver = membership_.leaver(event.island)) see_off(*leaver, actions);
   const std::optional<int> learner = membership_.remove_island(event.island);
@@ -232,16 +242,20 @@ void Machine::stop(Outcome outcome, const std::string& reason) {
 }
 
 void Machine::on(const ScaleRequested& event, std::vector<Action>& actions) {
+  set_wanted(event.learners, actions);
+  fill(actions);
+}
+
+void Machine::set_wanted(int wanted, std::vector<Action>& actions) {
   // A retired learner's last contributions count until its island has left or its id is taken up.
   const auto& learners = membership_.views();
-  for (int learner = 0; learner < std::min(event.learners, static_cast<int>(learners.size()));
+  for (int learner = 0; learner < std::min(wanted, static_cast<int>(learners.size()));
        ++learner) {
     if (membership_.is_leaving(learner)) see_off(learner, actions);
   }
   silent_.clear();
-  membership_.scale(event.learners, silent_, actions);
+  membership_.scale(wanted, silent_, actions);
   for (const int learner : silent_) rounds_.excuse(learner);
-  fill(actions);
 }
 
 // A retired learner's last life is over for good.

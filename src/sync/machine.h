@@ -54,6 +54,7 @@ class Machine {
   };
 
   void on(const IslandReady& event, std::vector<Action>& actions);
+  void on(const GuestReady& event, std::vector<Action>& actions);
   void on(const IslandLost& event, std::vector<Action>& actions);
   void on(const Report& event, std::vector<Action>& actions);
   void on(const LeaseFollowed& event, std::vector<Action>& actions);
@@ -69,6 +70,7 @@ class Machine {
   void balance_leases(std::vector<Action>& actions);
   void rewind_leases(int learner);
   void fill(std::vector<Action>& actions);
+  void set_wanted(int wanted, std::vector<Action>& actions);
   void see_off(int learner, std::vector<Action>& actions);
   void lose(int learner, std::vector<Action>& actions);
   void welcome(int learner, std::vector<Action>& actions);

@@ -168,6 +168,26 @@ bool Membership::is_open(int learner) const {
          !lives_[learner].waits_for_home;
 }
 
+std::optional<int> Membership::first_open() const {
+  for (int learner = 0; learner < wanted_; ++learner) {
+    if (is_open(learner)) return learner;
+  }
+  return std::nullopt;
+}
+
+bool Membership::is_spare(int island) const {
+  return std::binary_search(spares_.begin(), spares_.end(), island);
+}
+
+bool Membership::has_open_place() const { return first_open().has_value(); }
+
+void Membership::place(int island, Nanoseconds now, const std::vector<std::int32_t>& clock,
+                       std::vector<Action>& actions) {
+  const auto learner = first_open();
+  if (frozen_ || !learner || std::erase(spares_, island) == 0) return;
+  assign(*learner, island, now, clock, actions);
+}
+
 void Membership::fill(Nanoseconds now, const std::vector<std::int32_t>& clock,
                       std::vector<Action>& actions) {
   if (frozen_) return;

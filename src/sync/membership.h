@@ -51,6 +51,16 @@ class Membership {
   void add_island(int island, Nanoseconds now, const std::vector<std::int32_t>& clock,
                   std::vector<Action>& actions);
 
+  // Whether the island is idle.
+  bool is_spare(int island) const;
+
+  // Whether a learner waits for an island.
+  bool has_open_place() const;
+
+  // Gives the first open place to this island, if it is idle. Not after freeze().
+  void place(int island, Nanoseconds now, const std::vector<std::int32_t>& clock,
+             std::vector<Action>& actions);
+
   // The island is gone for good. Returns the learner that it played, which is to be lost().
   std::optional<int> remove_island(int island);
 
@@ -149,6 +159,7 @@ class Membership {
 
   Island& island_at(int island);
   bool is_open(int learner) const;
+  std::optional<int> first_open() const;
   void assign(int learner, int island, Nanoseconds now, const std::vector<std::int32_t>& clock,
               std::vector<Action>& actions);
   void set_state(int learner, LearnerState state);

@@ -57,6 +57,13 @@ struct IslandReady {
   bool operator==(const IslandReady&) const = default;
 };
 
+// The same of a guest that is new: it is to train, so it gets an open place itself, and where none is
+// open a new one, as long as the data has a shard for it.
+struct GuestReady {
+  int island;
+  bool operator==(const GuestReady&) const = default;
+};
+
 // Nothing will come from this island again (an MPI failure on its pair, a lost host).
 struct IslandLost {
   int island;
@@ -140,7 +147,7 @@ struct SyncerReplaced {
 };
 
 using Event = std::variant<IslandReady, IslandLost, Report, LeaseFollowed, Delivery, Merged, Tick,
-                           StopRequested, NobodyLeft, ScaleRequested, SyncerReplaced>;
+                           StopRequested, NobodyLeft, ScaleRequested, SyncerReplaced, GuestReady>;
 
 // ---- Actions: what the driver shall do ---------------------------------------------------------
 

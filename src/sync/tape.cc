@@ -56,6 +56,7 @@ ARCHIPELAGO_LAYOUT(Restored, "restored", ARCHIPELAGO_FIELD(round), ARCHIPELAGO_F
                    ARCHIPELAGO_FIELD(shards));
 
 ARCHIPELAGO_LAYOUT(IslandReady, "island_ready", ARCHIPELAGO_FIELD(island));
+ARCHIPELAGO_LAYOUT(GuestReady, "guest_ready", ARCHIPELAGO_FIELD(island));
 ARCHIPELAGO_LAYOUT(IslandLost, "island_lost", ARCHIPELAGO_FIELD(island), ARCHIPELAGO_FIELD(reason));
 ARCHIPELAGO_LAYOUT(Report, "report", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO_FIELD(incarnation),
                    ARCHIPELAGO_FIELD(step), ARCHIPELAGO_FIELD(tokens),

@@ -11,6 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "mpi"))
 
 from job import DONE, ENDLESS, JOB_SECONDS, TRY_AGAIN, MpiTest  # noqa: E402
+from guests import Guest  # noqa: E402
 import hosts as network  # noqa: E402
 
 HOSTS = ["h1", "h2", "h3"]
@@ -76,6 +77,30 @@ class HostsTest(MpiTest):
                 run.is_active(entry["id"], entry["incarnation"]) for entry in cut_off))
             self.assertEqual(run.status()["losses"], losses)
 
+        run.stop()
+        run.finish(TRY_AGAIN)
+
+    def test_a_guest_on_another_host(self):
+        """It shares nothing with the run but a connection: its host's end is no more than its own."""
+        run = self.start(launch=["--hosts", "h1,h2"], train__steps=ENDLESS, sync__suspect=1, sync__expel=4,
+                         sync__spares=0, sync__listen="0.0.0.0:0")
+        run.wait_until_training()
+        guest = Guest(self, run.out, on=lambda command: self.hosts.on("h3", command),
+                      environment=self.hosts.environment())
+        run.wait_for("the guest trained", lambda: run.is_active(3))
+        self.assertEqual(run.learner(3)["host"], "h3")
+
+        self.hosts.cut("h3")
+        run.wait_for("the guest was suspected", lambda: run.learner(3)["state"] == "suspect")
+        self.hosts.mend("h3")
+        run.wait_for("it counted again", lambda: run.is_active(3))
+
+        self.hosts.lose("h3")
+        run.wait_for("it was lost", lambda: run.learner(3)["state"] == "lost")
+        self.rounds_go_on(run)
+        self.assertTrue(run.all_active())
+        self.assertNotIn("launcher", run.status())
+        self.assertIsNotNone(guest.process.wait())
         run.stop()
         run.finish(TRY_AGAIN)
 

@@ -1,25 +1,27 @@
 """Islands that are jobs of their own: `archipelago join` into a run that trains."""
 
 import json
+import pathlib
 import signal
 import stat
 import subprocess
+import tempfile
 import unittest
 
 from job import (CONFIGURATION, DONE, ENDLESS, JOB_SECONDS, PROGRAM, TRY_AGAIN, USAGE, MpiTest)
 
 
 class Guest:
-    """One `join`."""
+    """One `join`. `on`: makes of a command the one that runs it where the guest is to be."""
 
-    def __init__(self, test, folder, *arguments):
+    def __init__(self, test, folder, *arguments, on=lambda command: command, environment=None):
         self.test = test
-        self.log_path = test.folder / f"guest{len(test.guests)}.log"
+        self.log_path = pathlib.Path(tempfile.mkstemp(prefix="guest", suffix=".log", dir=test.folder)[1])
+        command = [PROGRAM, "join", str(folder), *arguments]
         with open(self.log_path, "w") as log:
             self.process = subprocess.Popen(
-                ["timeout", "--foreground", "-k", "5", str(JOB_SECONDS), PROGRAM, "join", str(folder), *arguments],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-        test.guests.append(self)
+                ["timeout", "--foreground", "-k", "5", str(JOB_SECONDS), *on(command)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
     def leave(self):
         self.process.send_signal(signal.SIGTERM)
@@ -29,10 +31,6 @@ class Guest:
 
 
 class Guests(MpiTest):
-
-    def setUp(self):
-        super().setUp()
-        self.guests = []
 
     def start_listening(self, **options):
         run = self.start(**{"train__steps": ENDLESS, "sync__learners": 2, "sync__spares": 0,

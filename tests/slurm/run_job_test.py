@@ -15,7 +15,7 @@ class RunJob(unittest.TestCase):
         """run-job's exit code where `launch` is the script."""
         return self.run_in_slurm(launcher, **environment)[0]
 
-    def run_in_slurm(self, launcher, **environment):
+    def run_in_slurm(self, launcher, arguments=("--out", "run"), **environment):
         """The same, and what `scontrol` was called with."""
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder) / "program"
@@ -28,7 +28,7 @@ class RunJob(unittest.TestCase):
             kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
             path = f"{folder}:{os.environ['PATH']}"
             code = subprocess.run(
-                [RUN_JOB, "--out", "run"], timeout=60, capture_output=True,
+                [RUN_JOB, *arguments], timeout=60, capture_output=True,
                 env={**kept, "PATH": path, "PROGRAM": str(program), **environment}).returncode
             return code, calls.read_text() if calls.exists() else ""
 
@@ -43,6 +43,11 @@ class RunJob(unittest.TestCase):
     def test_one_that_was_stopped_by_its_file_does_not(self):
         stopped = '[ "$1 $2" = "launch --stop-code" ] && exit "$3"; exit 1'
         self.assertEqual(self.run_in_slurm(stopped, SLURM_JOB_ID="7"), (75, ""))
+
+    def test_a_guest(self):
+        words = '[ "$*" = "join run --ranks 2" ] && exit 75; exit 1'
+        self.assertEqual(self.run_in_slurm(words, ("join", "run", "--ranks", "2"), SLURM_JOB_ID="7"),
+                         (75, "requeue 7\n"))
 
     def test_it_ends_when_its_launcher_is_killed(self):
         self.assertEqual(self.run_job("kill -9 $$"), 128 + 9)

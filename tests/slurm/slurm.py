@@ -89,25 +89,30 @@ class SlurmTest(unittest.TestCase):
         self.log_path = self.folder / f"{name}.log"
         options = {**OPTIONS, "data.path": self.folder / "data.h5", "out": self.run_folder,
                    **dict(options)}
-        command = ["sbatch", "--parsable", f"--output={self.log_path}", *flags,
-                   f"scripts/slurm/{script}"]
-        command += [f"--{key}={value}" for key, value in options.items()]
+        self.job = self.sbatch(script, self.log_path, *flags,
+                               arguments=[f"--{key}={value}" for key, value in options.items()])
+
+    def sbatch(self, script, log, *flags, arguments=()):
+        """The job's id."""
+        command = ["sbatch", "--parsable", f"--output={log}", *flags, f"scripts/slurm/{script}",
+                   *map(str, arguments)]
         submitted = subprocess.run(command, cwd=PROJECT, env={**os.environ, "PROGRAM": PROGRAM},
                                    check=True, capture_output=True, text=True)
-        self.job = submitted.stdout.strip()
-        self.addCleanup(self.cancel)
+        job = submitted.stdout.strip()
+        self.addCleanup(self.cancel, job)
+        return job
 
-    def cancel(self):
-        subprocess.run(["scancel", self.job], check=True)
-        wait_for(lambda: self.job_state() not in ("RUNNING", "COMPLETING", "PENDING"), "the end")
+    def cancel(self, job=None):
+        subprocess.run(["scancel", job or self.job], check=True)
+        wait_for(lambda: self.job_state(job) not in ("RUNNING", "COMPLETING", "PENDING"), "the end")
 
-    def job_field(self, name):
-        shown = subprocess.run(["scontrol", "show", "job", self.job], check=True,
+    def job_field(self, name, job=None):
+        shown = subprocess.run(["scontrol", "show", "job", job or self.job], check=True,
                                capture_output=True, text=True).stdout
         return dict(word.split("=", 1) for word in shown.split() if "=" in word).get(name)
 
-    def job_state(self):
-        return self.job_field("JobState")
+    def job_state(self, job=None):
+        return self.job_field("JobState", job)
 
     def status(self):
         try:

@@ -43,6 +43,18 @@ class OneNode(SlurmTest):
 
         wait_for(goes_on, "a round of the next start")
 
+    def test_a_guest_in_a_job_of_its_own(self):
+        self.submit("one-node.sbatch", "joined", options={"sync.listen": "127.0.0.1:0"})
+        self.wait_for_round(20)
+        guest = self.sbatch("join.sbatch", self.folder / "guest.log", arguments=[self.run_folder])
+        learners = lambda: {entry["id"]: entry["state"] for entry in self.status()["learners"]}
+        wait_for(lambda: learners().get(3) == "active", "the guest")
+        # Warned before its time limit it leaves, and goes back into the queue.
+        subprocess.run(["scancel", "--signal=USR1", "--batch", guest], check=True)
+        wait_for(lambda: self.job_field("Restarts", guest) == "1", "the requeue")
+        wait_for(lambda: learners()[3] == "active" and len(learners()) == 4, "the spare in its place")
+        self.assertEqual(self.job_state(), "RUNNING")
+
     def test_does_not_come_back_when_cancelled(self):
         self.submit("one-node.sbatch", "cancelled")
         self.wait_for_round(20)

@@ -67,13 +67,31 @@ std::string Invariants::check(Nanoseconds now, const Event& event,
   return wrong_;
 }
 
+void Invariants::note_ready(int island) {
+  end_retirement(island);
+  const bool plays = std::any_of(lives_.begin(), lives_.end(), [&](const Life& it) {
+    return it.alive && it.island == island;
+  });
+  if (!plays && !gone_.contains(island)) idle_.insert(island);
+}
+
+// A guest may get the place after the last one, which is wanted then; nobody else may.
+void Invariants::note_growth(int guest, const std::vector<Action>& actions) {
+  const bool got_new_place = std::ranges::any_of(actions, [&](const Action& action) {
+    const auto* assign = std::get_if<Assign>(&action);
+    return assign != nullptr && assign->island == guest && assign->learner == wanted_;
+  });
+  if (!got_new_place) return;
+  ++wanted_;
+  life(wanted_ - 1).retired = false;
+}
+
 void Invariants::note(Nanoseconds now, const Event& event, const std::vector<Action>& actions) {
   if (const auto* ready = std::get_if<IslandReady>(&event)) {
-    end_retirement(ready->island);
-    const bool plays = std::any_of(lives_.begin(), lives_.end(), [&](const Life& it) {
-      return it.alive && it.island == ready->island;
-    });
-    if (!plays && !gone_.contains(ready->island)) idle_.insert(ready->island);
+    note_ready(ready->island);
+  } else if (const auto* guest = std::get_if<GuestReady>(&event)) {
+    note_ready(guest->island);
+    note_growth(guest->island, actions);
   } else if (const auto* lost = std::get_if<IslandLost>(&event)) {
     end_retirement(lost->island);
     gone_.insert(lost->island);

@@ -55,6 +55,8 @@ class Invariants {
   void note_delivery(Nanoseconds now, const Delivery& delivery, const std::vector<Action>& actions);
   void expect(bool holds, const std::string& what);
   Life& life(int learner);
+  void note_ready(int island);
+  void note_growth(int guest, const std::vector<Action>& actions);
   void drop(const Key& key);
 
   void take(Nanoseconds now, const Assign& action);

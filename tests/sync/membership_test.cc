@@ -187,6 +187,34 @@ TEST(Scale, UpTakesSparesAndAsksForMore) {
             (std::vector<Assign>{{3, 3, 0, 0}}));
 }
 
+TEST(Guest, TakesAnOpenPlace) {
+  Harness harness(small());
+  harness.start(2);
+  harness.tell(kSecond, IslandLost{1, "killed"});
+  EXPECT_EQ(only<Assign>(harness.tell(2 * kSecond, GuestReady{5})),
+            (std::vector<Assign>{{5, 1, 1, 0}}));
+  EXPECT_EQ(harness.machine.wanted(), 2);
+}
+
+TEST(Guest, GetsANewPlaceItselfThoughASpareSleeps) {
+  Settings settings = small();
+  settings.shards = {3};
+  settings.windows = {30};
+  Harness harness(settings);
+  harness.start(2);
+  harness.tell(0, IslandReady{2});
+  EXPECT_EQ(only<Assign>(harness.tell(kSecond, GuestReady{5})),
+            (std::vector<Assign>{{5, 2, 0, 0}}));
+  EXPECT_EQ(harness.machine.wanted(), 3);
+  // There is no shard for one more: a spare.
+  EXPECT_TRUE(only<Assign>(harness.tell(kSecond, GuestReady{6})).empty());
+  EXPECT_EQ(harness.machine.wanted(), 3);
+  EXPECT_EQ(only<Assign>(harness.tell(kSecond, IslandLost{5, "it has left"})),
+            (std::vector<Assign>{{2, 2, 1, 0}}));
+  EXPECT_EQ(only<Assign>(harness.tell(kSecond, IslandLost{2, "killed"})),
+            (std::vector<Assign>{{6, 2, 2, 0}}));
+}
+
 TEST(Scale, DownRetiresTheHighestWhoseIslandBecomesASpare) {
   Harness harness(small());
   harness.start(2);

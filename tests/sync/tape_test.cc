@@ -20,7 +20,8 @@ std::vector<Event> all_events() {
           LeaseFollowed{1, 2, 3, 4},
           StopRequested{"SIGTERM"},
           NobodyLeft{"all are dead"},
-          ScaleRequested{5}};
+          ScaleRequested{5},
+          GuestReady{9}};
 }
 
 std::vector<Action> all_actions() {

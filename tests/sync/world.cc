@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 namespace archipelago::sync {
 namespace {
@@ -19,7 +20,7 @@ bool later(const auto& a, const auto& b) {
 
 const char* name_of(Fault::Kind kind) {
   constexpr const char* kNames[] = {"kill", "cut",     "freeze", "slow",  "duplicate", "poison",
-                                    "wild", "diverge", "stall",  "scale", "replace"};
+                                    "wild", "diverge", "stall",  "scale", "replace",   "guest"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -93,7 +94,11 @@ std::string World::play() {
       case Item::Kind::boot:
         if (!islands_[item.island].dead) {
           islands_[item.island].up = true;
-          send_up(islands_[item.island], IslandReady{item.island});
+          if (std::exchange(islands_[item.island].guest, false)) {
+            send_up(islands_[item.island], GuestReady{item.island});
+          } else {
+            send_up(islands_[item.island], IslandReady{item.island});
+          }
         }
         break;
       case Item::Kind::step:
@@ -133,16 +138,20 @@ std::string World::verdict() const {
 
 void World::tell(Nanoseconds now, const Event& event) {
   Recorded& recorded = record_.emplace_back(Recorded{now, event, {}});
-  if (const auto* scale = std::get_if<ScaleRequested>(&event)) {
-    // A retired learner's id that is wanted again ends its last life for good.
-    for (Island& island : islands_) {
-      if (island.learner < 0 || island.learner >= scale->learners) continue;
-      if (machine_.learners()[island.learner].state == LearnerState::retired) {
-        island.expelled = true;
-      }
+  std::vector<int> retired;  // islands
+  for (int number = 0; number < static_cast<int>(islands_.size()); ++number) {
+    const int learner = islands_[number].learner;
+    if (learner >= 0 && machine_.learners()[learner].state == LearnerState::retired) {
+      retired.push_back(number);
     }
   }
+  const int wanted = machine_.wanted();
   machine_.handle(now, event, recorded.actions);
+  // A retired learner's id that is wanted again ends its last life for good.
+  const bool scaled = std::holds_alternative<ScaleRequested>(event) || machine_.wanted() > wanted;
+  for (const int number : retired) {
+    if (scaled && islands_[number].learner < machine_.wanted()) islands_[number].expelled = true;
+  }
   broken_ = invariants_.check(now, event, recorded.actions);
   if (now < plan_.calm + (plan_.end - plan_.calm) / 2) merges_when_settled_ = invariants_.merges();
   carry_out(recorded.actions);
@@ -203,7 +212,8 @@ void World::send_down(int number, const Action& action) {
 
 void World::send_up(Island& island, const Event& event) {
   Nanoseconds arrival = std::max(now_, island.cut_until) + delay(island.random);
-  const bool control = std::holds_alternative<IslandReady>(event);
+  const bool control =
+      std::holds_alternative<IslandReady>(event) || std::holds_alternative<GuestReady>(event);
   if (!plan_.reorder || control) arrival = std::max(arrival, island.last_sent);
   arrival = std::max(arrival, island.last_lease);
   if (std::holds_alternative<LeaseFollowed>(event)) island.last_lease = arrival;
@@ -449,6 +459,12 @@ void World::inject(const Fault& fault) {
     push({now_, 0, Item::Kind::to_machine, 0, 0, ScaleRequested{fault.amount}, {}});
     return;
   }
+  if (fault.kind == Fault::Kind::guest) {
+    const auto number = static_cast<int>(islands_.size());
+    boot(number, now_);
+    islands_[number].guest = true;
+    return;
+  }
   const int number = fault.island % static_cast<int>(islands_.size());
   Island& island = islands_[number];
   if (island.dead) return;
@@ -545,7 +561,7 @@ Plan make_plan(std::uint64_t seed) {
   for (int i = 0; i < faults; ++i) {
     Fault fault{};
     fault.time = from_seconds(between(0, 1e-9 * static_cast<double>(plan.calm)));
-    fault.kind = static_cast<Fault::Kind>(std::max(pick(-4, 10), 0));  // a kill five times as often
+    fault.kind = static_cast<Fault::Kind>(std::max(pick(-4, 11), 0));  // a kill five times as often
     fault.island = pick(0, settings.learners + settings.spares + 1);
     fault.seconds = fault.kind == Fault::Kind::kill ? between(0, 1.5) : between(0, 5);
     const bool slow = fault.kind == Fault::Kind::slow;

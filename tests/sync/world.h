@@ -26,6 +26,7 @@ struct Fault {
     stall,      // the machine's driver does nothing for so many seconds
     scale,      // `amount` learners are wanted from now on
     replace,    // the syncer dies with all it holds, and a standby syncer goes on
+    guest,      // an island comes that was not part of the job
   };
   Nanoseconds time;
   Kind kind;
@@ -78,6 +79,7 @@ class World {
   struct Island {
     bool up = false;  // started, whether or not it has said so
     bool dead = false;
+    bool guest = false;  // that has not said yet that it is ready
     int learner = -1;
     int incarnation = -1;
     bool expelled = false;  // what its life does counts no more, whether or not it has heard of it
