@@ -50,10 +50,13 @@ int finish_transfer(BIO* bio, ssize_t moved, void (*retry)(BIO*)) {
   return static_cast<int>(moved);
 }
 
+// What a peer that is gone would have been sent is dropped: what it sent before its end can still be
+// read, and then its end.
 int send_bytes(BIO* bio, const char* bytes, int count) {
-  return finish_transfer(
-      bio, ::send(descriptor_of(bio), bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL),
-      [](BIO* b) { BIO_set_retry_write(b); });
+  ssize_t sent =
+      ::send(descriptor_of(bio), bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL);
+  if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) sent = count;
+  return finish_transfer(bio, sent, [](BIO* b) { BIO_set_retry_write(b); });
 }
 
 int receive_bytes(BIO* bio, char* bytes, int count) {

@@ -44,6 +44,7 @@ class TlsStream {
   // Appends nothing, or `done` > 0 bytes where it returns ready.
   State read(std::span<std::byte> bytes, std::size_t& done);
   // The same call has to be repeated where it is not ready.
+  // Where the other end is gone it goes on and drops the bytes: read() tells of the end.
   State write(std::span<const std::byte> bytes, std::size_t& done);
 
   int socket() const { return socket_.get(); }

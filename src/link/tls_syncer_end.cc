@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -127,6 +128,7 @@ class TlsSyncerEnd::Peer {
 
   void end(const std::string& why) noexcept {
     if (!stopping_) log_info("the connection with a guest has ended: " + why);
+    ::shutdown(stream_.socket(), SHUT_RDWR);  // the other end hears of it
     ended_ = true;
   }
 

@@ -219,6 +219,59 @@ TEST(TlsSyncerEndTest, ASyncerThatGoesIsLost) {
   EXPECT_EQ(leader.put_fragment({}, {}), PeerState::lost);
 }
 
+// A leader that still has something to say when the syncer leaves.
+TEST(TlsSyncerEndTest, LastWordsAreHeard) {
+  const MailboxLayout layout(1, kLargest);
+  Pair pair = connected();
+  auto syncer = std::make_unique<TlsSyncerEnd>(layout);
+  syncer->add(std::move(pair.syncer));
+  TlsLeaderEnd leader(std::move(pair.leader), layout);
+  syncer->send(0, {.kind = DownKind::leave, .round = 12});
+  ASSERT_TRUE(comes([&] { return syncer->drained(); }));
+  syncer.reset();
+  for (int i = 0; i < 100; ++i) static_cast<void>(leader.put_report(report_at(i)));
+  static_cast<void>(leader.put_fragment({}, random_bytes(kLargest, 1)));
+  std::vector<DownMessage> messages;
+  EXPECT_TRUE(comes([&] { return leader.poll(messages) == PeerState::lost; }));
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].header.round, 12);
+}
+
+// A syncer that goes while a fragment is on its way to it.
+TEST(TlsSyncerEndTest, APutThatWaitsForRoomEndsWithTheSyncer) {
+  const MailboxLayout layout(1, kLargest);
+  Pair pair = connected();
+  TlsLeaderEnd leader(std::move(pair.leader), layout);
+  const Bytes data = random_bytes(kLargest, 1);
+  auto put = std::async(std::launch::async, [&] { return leader.put_fragment({}, data); });
+  std::byte first{};
+  {
+    TlsStream syncer = pair.syncer.take_stream();
+    std::size_t done = 0;
+    EXPECT_TRUE(comes(
+        [&] { return syncer.read(std::span(&first, 1), done) == TlsStream::State::ready; }));
+  }
+  ASSERT_EQ(put.wait_for(std::chrono::duration<double>(kLong)), std::future_status::ready);
+  std::vector<DownMessage> messages;
+  EXPECT_TRUE(comes([&] { return leader.poll(messages) == PeerState::lost; }));
+}
+
+TEST(TlsSyncerEndTest, WhoBreaksTheRulesHearsOfItsEnd) {
+  const MailboxLayout layout(1, 1000);
+  Pair pair = connected();
+  TlsSyncerEnd syncer(layout);
+  syncer.add(std::move(pair.syncer));
+  TlsStream rogue = pair.leader.take_stream();
+  const TlsPut beside{layout.bytes(), 1};
+  std::size_t done = 0;
+  ASSERT_EQ(rogue.write(std::as_bytes(std::span(&beside, 1)), done), TlsStream::State::ready);
+  std::vector<int> lost;
+  EXPECT_TRUE(comes([&] { return syncer.poll(lost), !lost.empty(); }));
+  std::byte answer{};
+  EXPECT_TRUE(comes(
+      [&] { return rogue.read(std::span(&answer, 1), done) == TlsStream::State::ended; }));
+}
+
 // A leader in the middle of a fragment: what has come of it is never seen.
 TEST(TlsSyncerEndTest, HalfAFragmentIsNone) {
   const MailboxLayout layout(1, 1000);
