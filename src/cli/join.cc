@@ -34,7 +34,8 @@ constexpr Usage kUsage{
     .description =
         "One more island for the run in RUN, which has to be started with --sync.listen: a job of\n"
         "its own, on any host that reaches the syncer's. It trains until the run ends, and comes\n"
-        "again by itself when the run is started again or its syncer is replaced. SIGTERM, SIGUSR1\n"
+        "again by itself when the run is started again or its syncer is replaced. SIGTERM, "
+        "SIGUSR1\n"
         "or Ctrl-C: it leaves, and the run goes on without it. Where RUN is on no shared file\n"
         "system, a folder with copies of its config.ini and join.json does. TRAIN-OPTIONS may be\n"
         "those of this machine: --data.path, --train.threads, --device.",
@@ -84,8 +85,8 @@ Attempt attempt(const LaunchPlan& plan, const std::filesystem::path& scratch) {
   };
   job.wait({is_over, pass_on});
   // Without a word of its ranks it has crashed: mpirun's code is no verdict.
-  result.code = runtime::refusal_in(scratch).value_or(static_cast<int>(
-      result.asked ? ExitCode::try_again : ExitCode::internal));
+  result.code = runtime::refusal_in(scratch).value_or(
+      static_cast<int>(result.asked ? ExitCode::try_again : ExitCode::internal));
   result.seconds = Seconds(Clock::now() - started).count();
   return result;
 }

@@ -26,8 +26,8 @@ using State = TlsStream::State;
 class Deadline {
  public:
   explicit Deadline(double seconds)
-      : end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                std::chrono::duration<double>(seconds))) {}
+      : end_(Clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
   double left() const {
     return std::max(0.0, std::chrono::duration<double>(end_ - Clock::now()).count());
   }
@@ -72,8 +72,8 @@ bool wait_on(int descriptor, short events, double seconds) {
 
 // Not valid where nobody answers; errno says why.
 FileDescriptor connect_to(const addrinfo& info, const Deadline& deadline) {
-  FileDescriptor socket(::socket(info.ai_family, info.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC,
-                                 info.ai_protocol));
+  FileDescriptor socket(
+      ::socket(info.ai_family, info.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, info.ai_protocol));
   if (!socket.valid()) return socket;
   if (::connect(socket.get(), info.ai_addr, info.ai_addrlen) == 0) return socket;
   if (errno != EINPROGRESS) return {};
@@ -155,8 +155,7 @@ bool answers(const Address& address, double seconds) {
   return connect_to(address, Deadline(seconds)).valid();
 }
 
-TlsConnection TlsConnection::connect(const Address& address, const Secret& secret,
-                                     double seconds) {
+TlsConnection TlsConnection::connect(const Address& address, const Secret& secret, double seconds) {
   const Deadline deadline(seconds);
   const std::string where = to_text(address);
   FileDescriptor socket = connect_to(address, deadline);
@@ -169,8 +168,8 @@ TlsConnection TlsConnection::connect(const Address& address, const Secret& secre
     complete(stream, deadline, [&] { return stream.handshake(); });
   } catch (const Error& problem) {
     if (!stream.is_stranger()) give_up("no connection with " + where + ": " + problem.what());
-    throw Error(ExitCode::configuration, where + " does not know this secret (" +
-                                             stream.problem() + "); it belongs to another run");
+    throw Error(ExitCode::configuration, where + " does not know this secret (" + stream.problem() +
+                                             "); it belongs to another run");
   }
   return TlsConnection(std::move(stream));
 }

@@ -42,8 +42,8 @@ class TlsConnection {
   TlsStream stream_;
 };
 
-// Whether somebody listens there, within so many seconds. Throws as connect() does where the host is
-// unknown.
+// Whether somebody listens there, within so many seconds. Throws as connect() does where the host
+// is unknown.
 bool answers(const Address& address, double seconds);
 
 // What every connection of the exchange has: no delay of small messages, and an end when the peer

@@ -47,9 +47,8 @@ FileDescriptor listen_at(const Address& address) {
       ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
   if (error != 0) fail(address, ::gai_strerror(error));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, ::freeaddrinfo);
-  FileDescriptor socket(::socket(found->ai_family,
-                                 found->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC,
-                                 found->ai_protocol));
+  FileDescriptor socket(::socket(
+      found->ai_family, found->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, found->ai_protocol));
   const int on = 1;
   if (!socket.valid() ||
       ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
@@ -89,8 +88,8 @@ void TlsListener::wait(double seconds) {
   for (const Caller& caller : callers_) {
     const short event = caller.state == TlsStream::State::wants_write ? POLLOUT : POLLIN;
     waiting.push_back({caller.stream.socket(), event, 0});
-    seconds = std::min(
-        seconds, std::chrono::duration<double>(caller.deadline - Clock::now()).count());
+    seconds =
+        std::min(seconds, std::chrono::duration<double>(caller.deadline - Clock::now()).count());
   }
   const double milliseconds = std::ceil(std::max(seconds, 0.0) * 1000);
   ::poll(waiting.data(), waiting.size(), static_cast<int>(milliseconds));

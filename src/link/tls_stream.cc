@@ -50,18 +50,16 @@ int finish_transfer(BIO* bio, ssize_t moved, void (*retry)(BIO*)) {
   return static_cast<int>(moved);
 }
 
-// What a peer that is gone would have been sent is dropped: what it sent before its end can still be
-// read, and then its end.
+// What a peer that is gone would have been sent is dropped: what it sent before its end can still
+// be read, and then its end.
 int send_bytes(BIO* bio, const char* bytes, int count) {
-  ssize_t sent =
-      ::send(descriptor_of(bio), bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL);
+  ssize_t sent = ::send(descriptor_of(bio), bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL);
   if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) sent = count;
   return finish_transfer(bio, sent, [](BIO* b) { BIO_set_retry_write(b); });
 }
 
 int receive_bytes(BIO* bio, char* bytes, int count) {
-  return finish_transfer(bio,
-                         ::recv(descriptor_of(bio), bytes, static_cast<std::size_t>(count), 0),
+  return finish_transfer(bio, ::recv(descriptor_of(bio), bytes, static_cast<std::size_t>(count), 0),
                          [](BIO* b) { BIO_set_retry_read(b); });
 }
 
@@ -98,8 +96,8 @@ unsigned give_secret(SSL* ssl, unsigned char* key, unsigned room) {
   return static_cast<unsigned>(secret->size());
 }
 
-unsigned tell_as_client(SSL* ssl, const char*, char* identity, unsigned longest,
-                        unsigned char* key, unsigned room) {
+unsigned tell_as_client(SSL* ssl, const char*, char* identity, unsigned longest, unsigned char* key,
+                        unsigned room) {
   if (longest < sizeof kIdentity) return 0;
   std::memcpy(identity, kIdentity, sizeof kIdentity);
   return give_secret(ssl, key, room);
@@ -116,9 +114,8 @@ struct FreeContext {
 
 std::unique_ptr<SSL_CTX, FreeContext> make_context(TlsStream::Side side) {
   const bool is_client = side == TlsStream::Side::client;
-  std::unique_ptr<SSL_CTX, FreeContext> context(
-      required(::SSL_CTX_new(is_client ? ::TLS_client_method() : ::TLS_server_method()),
-               "context"));
+  std::unique_ptr<SSL_CTX, FreeContext> context(required(
+      ::SSL_CTX_new(is_client ? ::TLS_client_method() : ::TLS_server_method()), "context"));
   // A pre-shared key goes with SHA-256. Unlike AES-GCM (RFC 8446, 5.5) this cipher needs no new key
   // however much a long run sends.
   if (::SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1 ||

@@ -191,8 +191,8 @@ class TlsSyncerEnd::Peer {
       data = sending_.front().data;
     }
     const auto words = std::as_bytes(std::span(&header, 1));
-    const auto rest = sent_ < words.size() ? words.subspan(sent_)
-                                           : data.bytes().subspan(sent_ - words.size());
+    const auto rest =
+        sent_ < words.size() ? words.subspan(sent_) : data.bytes().subspan(sent_ - words.size());
     std::size_t done = 0;
     const State state = stream_.write(rest, done);
     sent_ += done;

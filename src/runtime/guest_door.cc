@@ -22,8 +22,7 @@ constexpr std::size_t kLongestWords = 1 << 20;
 constexpr std::size_t kMostMembers = 4096;
 
 void send_words(link::TlsConnection& connection, const nlohmann::json& words) {
-  const std::string text =
-      words.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = words.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   connection.send(std::as_bytes(std::span(text)), kAnswerSeconds);
 }
 
@@ -60,16 +59,14 @@ Description guest_description(Description of_run) {
   for (auto& [name, value] : of_run) {
     const bool is_own = name == "out" || name == "data.path" || name == "device" ||
                         name == "profile" || name == "chaos" || name == "train.threads" ||
-                        name == "sync.listen" || name == "sync.standby" ||
-                        name == "sync.spares" || name == "sync.refill" ||
-                        name == "sync.ranks_per_learner";
+                        name == "sync.listen" || name == "sync.standby" || name == "sync.spares" ||
+                        name == "sync.refill" || name == "sync.ranks_per_learner";
     if (!is_own) description[name == digest ? "digest of the data" : name] = std::move(value);
   }
   return description;
 }
 
-GuestDoor::GuestDoor(const std::string& listen, std::filesystem::path file,
-                     Description description)
+GuestDoor::GuestDoor(const std::string& listen, std::filesystem::path file, Description description)
     : file_(std::move(file)), description_(guest_description(std::move(description))) {
   link::Address address;
   try {

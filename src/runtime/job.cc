@@ -187,10 +187,10 @@ std::unique_ptr<GuestDoor> open_door(const Job& job) {
 std::optional<int> prepare_guest(Job& job, const config::RunConfig& config) {
   return attempt_together(job.session, [&] {
     if (job.session.size() != config.sync.ranks_per_learner) {
-      throw Error(ExitCode::configuration,
-                  "the island has " + std::to_string(job.session.size()) + " ranks and " +
-                      "sync.ranks_per_learner is " + std::to_string(config.sync.ranks_per_learner) +
-                      "; start it with `archipelago join`");
+      throw Error(ExitCode::configuration, "the island has " + std::to_string(job.session.size()) +
+                                               " ranks and " + "sync.ranks_per_learner is " +
+                                               std::to_string(config.sync.ranks_per_learner) +
+                                               "; start it with `archipelago join`");
     }
     require_device(config);
     open_data(job, config);

@@ -43,7 +43,8 @@ struct Job {
 // one rank logs one line, and every rank gets the exit code. Collective over the world.
 std::optional<int> prepare_job(Job& job, const config::RunConfig& config);
 
-// Where guests come in; null without sync.listen. Throws Error(configuration) where it cannot listen.
+// Where guests come in; null without sync.listen. Throws Error(configuration) where it cannot
+// listen.
 std::unique_ptr<GuestDoor> open_door(const Job& job);
 
 // For the ranks of a guest (guest_door.h), whose options are the run's but for its own machine's.

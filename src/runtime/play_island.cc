@@ -65,7 +65,7 @@ IslandProcess make_process(const Job& job, OnHost here, island::Island& island,
 
   const config::RunConfig& config = job.setup->config;
   const kernels::Device device = choose_device(config, here.place);
-  return {*job.setup, *job.dataset, job.folder,    device, energy_share(config, device, here.ranks),
+  return {*job.setup, *job.dataset, job.folder, device, energy_share(config, device, here.ranks),
           island,     communication};
 }
 

@@ -41,12 +41,12 @@ namespace archipelago::runtime {
 
 // What the syncer starts from.
 struct SyncerStart {
-  std::optional<checkpoint::Global> restored;        // with --resume
+  std::optional<checkpoint::Global> restored;  // with --resume
   // The members of each peer's island; none of one that is gone.
   std::vector<std::vector<island::Member>> islands;
-  const Mirror* mirror = nullptr;                    // a standby that takes over: what it knows
-  std::int64_t term = 0;                             // how many syncers there were before
-  OtherSyncers* others = nullptr;                    // that merge beside this one; outlive it
+  const Mirror* mirror = nullptr;  // a standby that takes over: what it knows
+  std::int64_t term = 0;           // how many syncers there were before
+  OtherSyncers* others = nullptr;  // that merge beside this one; outlive it
   // How a state does on the validation split; empty: that is not asked for while the run goes on.
   std::function<evaluate::Score(const GlobalState&)> validate = {};
   StruckFaults struck = {};  // by earlier starts; without a mirror
@@ -93,7 +93,7 @@ class SyncerProcess {
     bool to_reconcile = false;  // its first report to a syncer that took over is awaited
     bool ready_told = false;
     bool is_new_guest = false;  // that has not been ready yet
-    int learner = -1;  // that it plays
+    int learner = -1;           // that it plays
     int incarnation = -1;
     int leased_to = -1;           // the learner that it plays or played last
     std::int64_t lease_told = 0;  // number of the last lease that it is known to follow

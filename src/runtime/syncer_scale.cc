@@ -46,7 +46,8 @@ std::optional<std::string> SyncerProcess::why_not_scale(int learners) const {
   if (learners > islands && !config::can_grow(setup_.config.sync)) {
     return std::to_string(learners) + " learners need as many islands, the job has " +
            std::to_string(islands) +
-           " and gets no more: start it with more sync.spares, with sync.listen, or with sync.refill, "
+           " and gets no more: start it with more sync.spares, with sync.listen, or with "
+           "sync.refill, "
            "one syncer and no standby";
   }
   return std::nullopt;

@@ -72,8 +72,8 @@ void Machine::on(const IslandReady& event, std::vector<Action>& actions) {
 void Machine::on(const GuestReady& event, std::vector<Action>& actions) {
   membership_.add_island(event.island, now_, versions_, actions);
   const int learners = membership_.wanted() + 1;
-  const bool may_grow = membership_.is_spare(event.island) && phase_ == Phase::running &&
-                        learners <= most_learners();
+  const bool may_grow =
+      membership_.is_spare(event.island) && phase_ == Phase::running && learners <= most_learners();
   if (may_grow && !membership_.has_open_place()) set_wanted(learners, actions);
   membership_.place(event.island, now_, versions_, actions);
   fill(actions);
@@ -249,8 +249,7 @@ void Machine::on(const ScaleRequested& event, std::vector<Action>& actions) {
 void Machine::set_wanted(int wanted, std::vector<Action>& actions) {
   // A retired learner's last contributions count until its island has left or its id is taken up.
   const auto& learners = membership_.views();
-  for (int learner = 0; learner < std::min(wanted, static_cast<int>(learners.size()));
-       ++learner) {
+  for (int learner = 0; learner < std::min(wanted, static_cast<int>(learners.size())); ++learner) {
     if (membership_.is_leaving(learner)) see_off(learner, actions);
   }
   silent_.clear();

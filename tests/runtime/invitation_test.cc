@@ -69,10 +69,12 @@ TEST_F(InvitationTest, RefusesWhatIsNone) {
 }
 
 TEST(GuestDescription, LeavesOutWhatIsEachMachinesOwn) {
-  const Description of_run = {{"out", "/a/run"},       {"data.path", "/a/data.h5"}, {"train.lr", "0.1"},
-                              {"train.threads", "2"}, {"digest of /a/data.h5", "d"}, {"build", "b"}};
-  const Description of_guest = {{"out", "/b/run"},       {"data.path", "/b/data.h5"}, {"train.lr", "0.1"},
-                                {"train.threads", "8"}, {"digest of /b/data.h5", "d"}, {"build", "b"}};
+  const Description of_run = {
+      {"out", "/a/run"},      {"data.path", "/a/data.h5"},   {"train.lr", "0.1"},
+      {"train.threads", "2"}, {"digest of /a/data.h5", "d"}, {"build", "b"}};
+  const Description of_guest = {
+      {"out", "/b/run"},      {"data.path", "/b/data.h5"},   {"train.lr", "0.1"},
+      {"train.threads", "8"}, {"digest of /b/data.h5", "d"}, {"build", "b"}};
   EXPECT_EQ(guest_description(of_run), guest_description(of_guest));
   for (const char* const name : {"train.lr", "digest of /b/data.h5", "build"}) {
     auto other = of_guest;

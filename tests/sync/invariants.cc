@@ -69,9 +69,8 @@ std::string Invariants::check(Nanoseconds now, const Event& event,
 
 void Invariants::note_ready(int island) {
   end_retirement(island);
-  const bool plays = std::any_of(lives_.begin(), lives_.end(), [&](const Life& it) {
-    return it.alive && it.island == island;
-  });
+  const bool plays = std::any_of(lives_.begin(), lives_.end(),
+                                 [&](const Life& it) { return it.alive && it.island == island; });
   if (!plays && !gone_.contains(island)) idle_.insert(island);
 }
 

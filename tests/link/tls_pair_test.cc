@@ -1,66 +1,21 @@
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
-#include <future>
+#include <memory>
+#include <optional>
 #include <random>
-#include <string>
-#include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "link/several_ends.h"
+#include "connected.h"
 #include "link/tls_frames.h"
 #include "link/tls_leader_end.h"
-#include "link/tls_listener.h"
 #include "link/tls_syncer_end.h"
 
 namespace archipelago::link {
 namespace {
 
-constexpr double kLong = 600;  // seconds: whatever takes longer hangs
 constexpr std::int64_t kLargest = 16 << 20;
-
-bool comes(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(kLong);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
-Bytes random_bytes(std::size_t count, unsigned seed) {
-  std::mt19937 source(seed);
-  Bytes bytes(count);
-  for (auto& byte : bytes) byte = std::byte(source());
-  return bytes;
-}
-
-Report report_at(std::int64_t step) {
-  Report report;
-  report.step = step;
-  return report;
-}
-
-struct Pair {
-  TlsConnection leader;
-  TlsConnection syncer;
-};
-
-Pair connected(const Secret& secret = random_secret()) {
-  TlsListener listener({"127.0.0.1", 0}, secret);
-  auto leader = std::async(std::launch::async, [&] {
-    return TlsConnection::connect(listener.address(), secret, kLong);
-  });
-  auto syncer = listener.accept(kLong);
-  if (!syncer) throw std::runtime_error("no connection");
-  return {leader.get(), std::move(*syncer)};
-}
 
 // A syncer's end with one leader.
 class TlsPairTest : public testing::Test {
@@ -78,9 +33,8 @@ class TlsPairTest : public testing::Test {
   }
   std::vector<DownMessage> receive(std::size_t count) {
     std::vector<DownMessage> messages;
-    EXPECT_TRUE(comes([&] {
-      return leader_->poll(messages) == PeerState::lost || messages.size() >= count;
-    }));
+    EXPECT_TRUE(comes(
+        [&] { return leader_->poll(messages) == PeerState::lost || messages.size() >= count; }));
     return messages;
   }
   bool becomes_lost() {
@@ -248,8 +202,8 @@ TEST(TlsSyncerEndTest, APutThatWaitsForRoomEndsWithTheSyncer) {
   {
     TlsStream syncer = pair.syncer.take_stream();
     std::size_t done = 0;
-    EXPECT_TRUE(comes(
-        [&] { return syncer.read(std::span(&first, 1), done) == TlsStream::State::ready; }));
+    EXPECT_TRUE(
+        comes([&] { return syncer.read(std::span(&first, 1), done) == TlsStream::State::ready; }));
   }
   ASSERT_EQ(put.wait_for(std::chrono::duration<double>(kLong)), std::future_status::ready);
   std::vector<DownMessage> messages;
@@ -268,8 +222,8 @@ TEST(TlsSyncerEndTest, WhoBreaksTheRulesHearsOfItsEnd) {
   std::vector<int> lost;
   EXPECT_TRUE(comes([&] { return syncer.poll(lost), !lost.empty(); }));
   std::byte answer{};
-  EXPECT_TRUE(comes(
-      [&] { return rogue.read(std::span(&answer, 1), done) == TlsStream::State::ended; }));
+  EXPECT_TRUE(
+      comes([&] { return rogue.read(std::span(&answer, 1), done) == TlsStream::State::ended; }));
 }
 
 // A leader in the middle of a fragment: what has come of it is never seen.
@@ -283,7 +237,8 @@ TEST(TlsSyncerEndTest, HalfAFragmentIsNone) {
   std::size_t done = 0;
   ASSERT_EQ(stream.write(std::as_bytes(std::span(&put, 1)), done), TlsStream::State::ready);
   ASSERT_EQ(stream.write(random_bytes(400, 1), done), TlsStream::State::ready);
-  stream = TlsStream(FileDescriptor(::socket(AF_INET, SOCK_STREAM, 0)), TlsStream::Side::client, {});
+  stream =
+      TlsStream(FileDescriptor(::socket(AF_INET, SOCK_STREAM, 0)), TlsStream::Side::client, {});
   std::vector<int> lost;
   EXPECT_TRUE(comes([&] { return syncer.poll(lost), !lost.empty(); }));
   EXPECT_FALSE(syncer.read_fragment(0));
@@ -336,179 +291,6 @@ TEST(TlsFrames, MessagesDownAreChecked) {
   EXPECT_FALSE(is_sound({.kind = DownKind::ask, .bytes = std::int64_t{1} << 40}, layout));
   EXPECT_FALSE(is_sound({.kind = DownKind::acknowledge, .slot = 2}, layout));
   EXPECT_FALSE(is_sound({.kind = DownKind::acknowledge, .slot = -1}, layout));
-}
-
-class TlsListenerTest : public testing::Test {
- protected:
-  std::future<ExitCode> call_with(const Secret& secret) {
-    return std::async(std::launch::async, [this, secret] {
-      try {
-        TlsConnection::connect(listener_.address(), secret, kLong);
-        return ExitCode::done;
-      } catch (const Error& error) {
-        return error.code();
-      }
-    });
-  }
-
-  Secret secret_ = random_secret();
-  TlsListener listener_{{"127.0.0.1", 0}, secret_};
-};
-
-TEST_F(TlsListenerTest, AnotherSecretIsTurnedAway) {
-  auto stranger = call_with(random_secret());
-  EXPECT_TRUE(comes([&] {
-    EXPECT_FALSE(listener_.accept(0.01));
-    return stranger.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  }));
-  EXPECT_EQ(stranger.get(), ExitCode::configuration);
-  auto friendly = call_with(secret_);
-  EXPECT_TRUE(listener_.accept(kLong));
-  EXPECT_EQ(friendly.get(), ExitCode::done);
-}
-
-TEST_F(TlsListenerTest, WhoSaysNothingKeepsNobodyWaiting) {
-  std::vector<FileDescriptor> silent;
-  for (int i = 0; i < 10; ++i) {
-    silent.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(listener_.address().port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ASSERT_EQ(::connect(silent.back().get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-  }
-  auto friendly = call_with(secret_);
-  EXPECT_TRUE(listener_.accept(kLong));
-  EXPECT_EQ(friendly.get(), ExitCode::done);
-}
-
-TEST_F(TlsListenerTest, WhatIsNoTlsIsTurnedAway) {
-  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(listener_.address().port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-  const std::string request = "GET / HTTP/1.1\r\n\r\n";
-  ASSERT_EQ(::send(socket.get(), request.data(), request.size(), 0),
-            static_cast<ssize_t>(request.size()));
-  char answer[256];
-  auto is_closed = std::async(std::launch::async, [&] {
-    while (::recv(socket.get(), answer, sizeof answer, 0) > 0) {
-    }
-    return true;
-  });
-  EXPECT_TRUE(comes([&] {
-    EXPECT_FALSE(listener_.accept(0.01));
-    return is_closed.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  }));
-}
-
-TEST_F(TlsListenerTest, ThePortIsTaken) {
-  try {
-    const TlsListener other(listener_.address(), secret_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::configuration);
-    EXPECT_NE(std::string(error.what()).find("sync.listen"), std::string::npos);
-  }
-}
-
-TEST(TlsConnectionTest, NobodyAnswers) {
-  Address address;
-  {
-    const TlsListener listener({"127.0.0.1", 0}, {});
-    address = listener.address();
-    EXPECT_TRUE(answers(address, kLong));
-  }
-  EXPECT_FALSE(answers(address, kLong));
-  try {
-    TlsConnection::connect(address, {}, kLong);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::try_again);
-  }
-}
-
-TEST(TlsConnectionTest, WordsAreBounded) {
-  Pair pair = connected();
-  const Bytes words = random_bytes(100'000, 1);
-  pair.leader.send(words, kLong);
-  EXPECT_EQ(pair.syncer.receive(words.size(), kLong), words);
-  pair.leader.send(words, kLong);
-  EXPECT_THROW(pair.syncer.receive(words.size() - 1, kLong), Error);
-  EXPECT_THROW(pair.leader.receive(10, 0.01), Error);
-}
-
-TEST(AddressTest, ComesBackAsWritten) {
-  for (const char* const text : {"host:1", "10.0.0.1:65535", "[::1]:4711", "[fe80::1%eth0]:0"}) {
-    EXPECT_EQ(to_text(parse_address(text)), text);
-  }
-  for (const char* const text :
-       {"", "host", ":1", "host:", "host:65536", "host:-1", "host:1x", "::1:4711", "[]:1"}) {
-    EXPECT_THROW(parse_address(text), Error) << text;
-  }
-}
-
-TEST(SecretTest, ComesBackAsWritten) {
-  const Secret secret = random_secret();
-  EXPECT_EQ(secret_from_hex(to_hex(secret)), secret);
-  EXPECT_NE(random_secret(), secret);
-  for (const std::string& text : {std::string(), std::string(63, 'a'), std::string(65, 'a'),
-                                  std::string(64, 'g'), std::string(32, '-') + std::string(32, '1')}) {
-    EXPECT_THROW(secret_from_hex(text), Error) << text;
-  }
-}
-
-// Peers of two ends as those of one.
-TEST(SeveralEndsTest, EachPeerHasItsOwnEnd) {
-  const MailboxLayout layout(1, 1000);
-  TlsSyncerEnd first(layout);
-  TlsSyncerEnd second(layout);
-  std::vector<TlsLeaderEnd> leaders;
-  const auto add = [&](TlsSyncerEnd& end) {
-    Pair pair = connected();
-    leaders.emplace_back(std::move(pair.leader), layout);
-    return end.add(std::move(pair.syncer));
-  };
-  add(first);
-  add(first);
-  SeveralEnds all({&first, &second});
-  EXPECT_EQ(all.peers(), 2);
-  EXPECT_EQ(all.add(second, add(second)), 2);
-  EXPECT_EQ(all.add_absent(), 3);
-  EXPECT_EQ(all.add(first, add(first)), 4);
-
-  const int peer_of_leader[] = {0, 1, 2, 4};
-  for (std::size_t i = 0; i < leaders.size(); ++i) {
-    ASSERT_EQ(leaders[i].put_report(report_at(static_cast<std::int64_t>(i))), PeerState::alive);
-    std::optional<Report> report;
-    ASSERT_TRUE(comes([&] {
-      return (report = all.read_report(peer_of_leader[i])).has_value();
-    }));
-    EXPECT_EQ(report->step, static_cast<std::int64_t>(i));
-    DownHeader header;
-    header.round = static_cast<std::int64_t>(i);
-    all.send(peer_of_leader[i], header);
-    std::vector<DownMessage> messages;
-    ASSERT_TRUE(comes([&] {
-      static_cast<void>(leaders[i].poll(messages));
-      return !messages.empty();
-    }));
-    EXPECT_EQ(messages[0].header.round, static_cast<std::int64_t>(i));
-  }
-  all.send(3, {});
-  all.acknowledge(3, 0);
-  EXPECT_FALSE(all.read_report(3));
-  EXPECT_FALSE(all.read_fragment(3));
-  EXPECT_EQ(all.data_in_flight(3), 0);
-  EXPECT_TRUE(comes([&] { return all.drained(); }));
-  EXPECT_EQ(all.bytes_up(), first.bytes_up() + second.bytes_up());
-
-  leaders.erase(leaders.begin() + 2);
-  std::vector<int> lost;
-  EXPECT_TRUE(comes([&] { return all.poll(lost), !lost.empty(); }));
-  EXPECT_EQ(lost, std::vector<int>{2});
 }
 
 }  // namespace
