@@ -131,8 +131,11 @@ int run_join(std::span<const std::string> arguments) {
     if (invitation && link::answers(invitation->address, kAnswerSeconds)) {
       last = attempt(plan, scratch.path());
     }
-    if (last.code == 0 || last.asked || is_final(last.code)) return last.code;
-    if (is_complete(folder)) return 0;
+    if (last.code == 0 || is_complete(folder)) {
+      log_info("the run is over");
+      return 0;
+    }
+    if (last.asked || is_final(last.code)) return last.code;
     if (last.seconds > kTrained) deadline = Clock::now() + Seconds(options.patience);
     const bool has_crashed = last.code != static_cast<int>(ExitCode::try_again);
     crashes = has_crashed ? crashes + 1 : 0;

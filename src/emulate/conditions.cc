@@ -66,6 +66,7 @@ void check(const config::RunConfig& config, const Conditions& c) {
   require(config.sync.ranks_per_learner == 1, "sync.ranks_per_learner must be 1");
   require(config.sync.syncers == 1 && config.sync.standby == 0,
           "there is one syncer: leave sync.syncers and sync.standby out");
+  require(config.sync.listen.empty(), "nobody joins from outside: leave sync.listen out");
   require(config.device != "cuda", "device must be cpu");
   require(!config.resume && !config.profile, "leave resume and profile out");
   require(std::ranges::min(c.step_seconds) >= kShortestStep,

@@ -79,7 +79,7 @@ bool TlsLeaderEnd::read_on() {
 }
 
 void TlsLeaderEnd::lose(const std::string& doing, const std::string& why) {
-  log_warning(doing + ": " + why);
+  log_line(LogLevel::debug, doing + ": " + why);  // the run may be over
   lose_syncer();
 }
 

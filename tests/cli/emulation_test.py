@@ -50,8 +50,9 @@ class Emulation(CommandTest):
         for command in ("watch", "what-happened"):
             self.assertIn("of virtual time", self.tell(command, "first"))
         self.assertIn("counted again after", self.tell("what-happened", "first"))
-        self.assert_refused(CONFIGURATION, ["emulate:", "sync.ranks_per_learner", "sync.standby"], *words,
-                            "--sync.standby", "1", "--sync.ranks_per_learner", "2", "--out", self.folder / "third")
+        self.assert_refused(CONFIGURATION, ["emulate:", "sync.ranks_per_learner", "sync.standby", "sync.listen"], *words,
+                            "--sync.standby", "1", "--sync.ranks_per_learner", "2", "--sync.listen", "h:1",
+                            "--out", self.folder / "third")
         self.assert_refused(USAGE, ["--train.step_second", "--train.step_seconds"], "emulate", "--data.path", data,
                             "--out", self.folder / "third", "--train.step_second", "1")
         self.assert_refused(USAGE, ["--out"], "emulate", "--data.path", data)
