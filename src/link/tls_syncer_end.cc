@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -231,6 +232,15 @@ TlsSyncerEnd::~TlsSyncerEnd() = default;
 int TlsSyncerEnd::add(TlsConnection connection) {
   peers_.push_back(std::make_unique<Peer>(std::move(connection), layout_));
   return peers() - 1;
+}
+
+void TlsSyncerEnd::wait_for_leaders(double seconds) const {
+  constexpr std::chrono::milliseconds kPause{2};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  const auto has_ended = [](const auto& peer) { return peer->is_lost(); };
+  while (!std::ranges::all_of(peers_, has_ended) && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 void TlsSyncerEnd::poll(std::vector<int>& lost) {

@@ -24,6 +24,10 @@ class TlsSyncerEnd : public SyncerEnd {
   // The new peer's number, counted from 0.
   int add(TlsConnection connection);
 
+  // Waits until all leaders have closed their ends, for at most so many seconds: where this process
+  // ended before, the system might take back what it has sent last.
+  void wait_for_leaders(double seconds) const;
+
   int peers() const override { return static_cast<int>(peers_.size()); }
   void poll(std::vector<int>& lost) override;
   std::optional<Report> read_report(int peer) override;

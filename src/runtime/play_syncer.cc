@@ -25,6 +25,8 @@
 namespace archipelago::runtime {
 namespace {
 
+constexpr double kGoodbyeSeconds = 5;  // for guests that have been told to leave
+
 // `number`: differs from pair to pair; tags follow those of all other groups (play_island.cc).
 mpi::Communicator connect(const Layout& layout, int sender, int receiver, int number) {
   const int tag = (layout.syncers + 1) * layout.islands + number;
@@ -133,6 +135,7 @@ void play_syncer(Job& job) {
     let_in(job.door.get(), outside, link, syncer);
   }
   const int code = syncer.conclude(final_score(job, syncer));
+  outside.wait_for_leaders(kGoodbyeSeconds);
   if (!syncer.orderly()) job.session.leave(code, mpi::Ending::abrupt);
   wait_for_world();
   leaders->close();
@@ -199,7 +202,9 @@ void play_standby(Job& job) {
   const SyncerStart start{{}, islands, &mirror, 1, nullptr, validation_of(job)};
   SyncerProcess syncer(*job.setup, job.folder, link, nullptr, start, [](int) {});
   while (syncer.turn()) let_in(door.get(), outside, link, syncer);
-  job.session.leave(syncer.conclude(final_score(job, syncer)), mpi::Ending::abrupt);
+  const int code = syncer.conclude(final_score(job, syncer));
+  outside.wait_for_leaders(kGoodbyeSeconds);
+  job.session.leave(code, mpi::Ending::abrupt);
 }
 
 }  // namespace archipelago::runtime

@@ -2,6 +2,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <random>
@@ -158,6 +160,19 @@ TEST_F(TlsPairTest, ALeaderThatGoesIsLostOnce) {
   EXPECT_FALSE(syncer_.read_report(0));
   EXPECT_FALSE(syncer_.read_fragment(0));
   EXPECT_TRUE(syncer_.drained());
+}
+
+TEST_F(TlsPairTest, LeadersAreWaitedFor) {
+  const auto started = std::chrono::steady_clock::now();
+  syncer_.wait_for_leaders(0.01);
+  EXPECT_GE(std::chrono::steady_clock::now() - started, std::chrono::milliseconds(10));
+  auto gone = std::async(std::launch::async, [&] {
+    syncer_.wait_for_leaders(kLong);
+    return true;
+  });
+  EXPECT_EQ(gone.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  leader_.reset();
+  EXPECT_EQ(gone.wait_for(std::chrono::duration<double>(kLong / 2)), std::future_status::ready);
 }
 
 TEST(TlsSyncerEndTest, ASyncerThatGoesIsLost) {
