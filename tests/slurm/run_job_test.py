@@ -56,6 +56,15 @@ class RunJob(unittest.TestCase):
         # The launcher has the signal sent to its parent, which hands it on.
         self.assertEqual(self.run_job("trap 'exit 75' USR1; kill -USR1 $PPID; while :; do sleep 0.1; done"), 75)
 
+    def test_a_warning_that_came_before_the_launcher_took_signals(self):
+        warned = "kill -USR1 $PPID; while :; do sleep 0.1; done"
+        self.assertEqual(self.run_in_slurm(warned, SLURM_JOB_ID="7"), (75, "requeue 7\n"))
+        cancelled = "kill -TERM $PPID; while :; do sleep 0.1; done"
+        self.assertEqual(self.run_in_slurm(cancelled, SLURM_JOB_ID="7"), (75, ""))
+
+    def test_a_launcher_that_somebody_else_ended_with_that_signal(self):
+        self.assertEqual(self.run_in_slurm("kill -USR1 $$", SLURM_JOB_ID="7"), (128 + 10, ""))
+
 
 if __name__ == "__main__":
     unittest.main()
