@@ -319,6 +319,7 @@ void Coordinator::dismiss() {
 }
 
 void Coordinator::give_up() {
+  records_.update();
   dismiss();
   throw Error(ExitCode::internal, "every learner has died, and no spare is left");
 }

@@ -146,6 +146,8 @@ class Elastic(MpiTest):
         summary = run.finish(INTERNAL)
         self.assertIn("every learner has died", summary["reason"])
         run.wait_for("the status told it", lambda: run.status()["state"] == "failed")
+        self.assertEqual([run.learner(learner)["state"] for learner in range(2)], ["lost", "lost"])
+        self.assertEqual(run.status()["losses"], 2)
 
     def test_the_coordinator_dies(self):
         run = self.start_elastic(launch=True, train__steps=ENDLESS)
