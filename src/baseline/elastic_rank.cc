@@ -128,8 +128,9 @@ void ElasticRank::send_state(const Order& order) {
   const StateHeader header = {state_->checkpoint().adam_steps, std::ssize(arrays.adam_m),
                               std::ssize(arrays.adam_v)};
   std::vector<MPI_Request> requests;
-  const auto send = [&](std::span<const std::byte> bytes, MPI_Datatype type, int size, int to) {
-    require(mpi::outcome_of(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()) / size, type, to,
+  const auto send = [&](std::span<const std::byte> bytes, MPI_Datatype type, std::size_t size,
+                        int to) {
+    require(mpi::outcome_of(MPI_Isend(bytes.data(), static_cast<int>(bytes.size() / size), type, to,
                                       state_tag(order.header.epoch), MPI_COMM_WORLD,
                                       &requests.emplace_back(MPI_REQUEST_NULL)),
                             kHandingOver));
