@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/job.h"
@@ -108,9 +109,10 @@ int run_join(std::span<const std::string> arguments) {
   if (!positional) return 0;
   const runtime::RunFolder folder(positional->front());
   if (!std::filesystem::exists(folder.config())) {
-    throw Error(ExitCode::usage, folder.path().string() +
-                                     " holds no run (no config.ini); name the folder of one, or of "
-                                     "copies of its config.ini and join.json");
+    throw Error(ExitCode::configuration,
+                folder.path().string() +
+                    " holds no run (no config.ini); name the folder of one, or of "
+                    "copies of its config.ini and join.json");
   }
   std::vector<std::string> words = {"--config=" + folder.config().string(),
                                     "--out=" + folder.path().string()};
@@ -125,11 +127,16 @@ int run_join(std::span<const std::string> arguments) {
   const LaunchPlan plan = make_guest_plan(config, words, program_file(), scratch.path());
   auto deadline = Clock::now() + Seconds(options.patience);
   int crashes = 0;
+  bool waits = false;
   for (;;) {
     Attempt last{.code = static_cast<int>(ExitCode::try_again)};
     const auto invitation = runtime::read_invitation(folder.invitation());
     if (invitation && link::answers(invitation->address, kAnswerSeconds)) {
       last = attempt(plan, scratch.path());
+      waits = false;
+    } else if (!std::exchange(waits, true)) {
+      log_info("the run in " + folder.path().string() + " takes in no islands now; waiting for " +
+               std::to_string(std::lround(options.patience)) + " s");
     }
     if (last.code == 0 || is_complete(folder)) {
       log_info("the run is over");

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from job import (CONFIGURATION, DONE, ENDLESS, JOB_SECONDS, PROGRAM, TRY_AGAIN, USAGE, MpiTest)
+from job import (CONFIGURATION, DONE, ENDLESS, JOB_SECONDS, PROGRAM, TRY_AGAIN, MpiTest)
 
 
 class Guest:
@@ -138,8 +138,9 @@ class Guests(MpiTest):
         done = subprocess.run([PROGRAM, "join", str(folder), "--patience", "1", *arguments],
                               capture_output=True, text=True, timeout=JOB_SECONDS)
         self.assertEqual(done.returncode, exit_code, done.stderr)
-        self.assertEqual(len([line for line in done.stderr.splitlines() if " ERROR " in line or "archipelago" in line]),
-                         1, done.stderr)
+        errors = [line for line in done.stderr.splitlines()
+                  if " ERROR " in line or line.startswith("archipelago:")]
+        self.assertEqual(len(errors), 1, done.stderr)
         for word in words:
             self.assertIn(word, done.stderr)
 
@@ -148,7 +149,7 @@ class Guests(MpiTest):
         self.assert_refused(run.out, CONFIGURATION, ["train.lr", "0.5"], "--", "--train.lr=0.5")
         other_data = self.prepare("other.h5", 2)
         self.assert_refused(run.out, CONFIGURATION, ["digest"], "--", f"--data.path={other_data}")
-        self.assert_refused(self.folder / "nowhere", USAGE, ["config.ini"])
+        self.assert_refused(self.folder / "nowhere", CONFIGURATION, ["config.ini"])
         copy = self.folder / "copy"
         copy.mkdir()
         (copy / "config.ini").write_bytes((run.out / "config.ini").read_bytes())
