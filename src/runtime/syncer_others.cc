@@ -70,7 +70,11 @@ void SyncerProcess::tell_deliveries() {
 }
 
 void SyncerProcess::take_part(link::ReplicaMessage part) {
-  const auto cut = std::ranges::find(cuts_, part.header.round, &Cut::round);
+  // Two cuts may be of one round, the last checkpoint and the end: one syncer's parts of both may
+  // come before another's of the first.
+  const auto cut = std::ranges::find_if(cuts_, [&](const Cut& each) {
+    return each.round == part.header.round && each.state.theta(part.header.fragment) == nullptr;
+  });
   if (cut == cuts_.end()) return;
   cut->state.put({part.header.fragment, std::make_shared<const link::Values>(std::move(part.theta)),
                   std::make_shared<const link::Values>(std::move(part.momentum))},
