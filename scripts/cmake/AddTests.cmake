@@ -13,13 +13,14 @@ function(add_unit_test name)
   set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
-# add_mpi_test(SCRIPT [TIMEOUT seconds])
-# A Python script (standard library only) that starts jobs of real ranks, label "mpi". It finds the
-# program and mpirun in its environment.
 # Each job has more ranks than a small machine has cores: one at a time, one more on hosts of its own
 # (namespaces, Slurm), which waits most of its time. The tests of one process run beside them.
 set(one_job_at_a_time RESOURCE_LOCK job COST 1000)
 set(one_cluster_at_a_time RESOURCE_LOCK cluster COST 2000)
+
+# add_mpi_test(SCRIPT [TIMEOUT seconds])
+# A Python script (standard library only) that starts jobs of real ranks, label "mpi". It finds the
+# program and mpirun in its environment.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 function(add_mpi_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "" ${ARGN})

@@ -1,7 +1,6 @@
 #include "link/several_ends.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 namespace archipelago::link {

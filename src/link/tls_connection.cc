@@ -1,6 +1,5 @@
 #include "link/tls_connection.h"
 
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

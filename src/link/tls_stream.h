@@ -41,7 +41,7 @@ class TlsStream {
 
   // To be called until it is ready, before anything else.
   State handshake();
-  // Appends nothing, or `done` > 0 bytes where it returns ready.
+  // `done`: bytes that came, above 0 where it returns ready, else 0.
   State read(std::span<std::byte> bytes, std::size_t& done);
   // The same call has to be repeated where it is not ready.
   // Where the other end is gone it goes on and drops the bytes: read() tells of the end.
