@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/checksum.h"
-#include "core/log.h"
-
 namespace archipelago::link {
 
 MpiSyncerEnd::~MpiSyncerEnd() {
@@ -15,7 +12,7 @@ MpiSyncerEnd::~MpiSyncerEnd() {
 }
 
 int MpiSyncerEnd::add(MpiPair pair) {
-  const MailboxReader reader(layout_, pair.window.memory());
+  const MailboxReader reader(layout(), pair.window.memory());
   auto peer = std::make_unique<Peer>(Peer{std::move(pair), reader, false, MPI_REQUEST_NULL, 0, {}});
   mpi::check(MPI_Irecv(&peer->sentinel_byte, 1, MPI_BYTE, MpiPair::kLeader, kSentinelTag,
                        peer->pair.comm.get(), &peer->sentinel),
@@ -66,38 +63,8 @@ void MpiSyncerEnd::finish_sends(Peer& peer) {
   }
 }
 
-std::optional<Report> MpiSyncerEnd::read_report(int peer) {
-  if (peer_at(peer).lost) return std::nullopt;
-  auto report = peer_at(peer).reader.read_report();
-  if (report) bytes_up_ += static_cast<std::int64_t>(layout_.report_bytes());
-  return report;
-}
-
-std::optional<ArrivedFragment> MpiSyncerEnd::read_fragment(int peer) {
-  if (peer_at(peer).lost) return std::nullopt;
-  std::optional<int> damaged_slot;
-  auto fragment = peer_at(peer).reader.read_fragment(damaged_slot);
-  if (damaged_slot) {
-    ++damaged_;
-    log_warning("dropped a fragment with a damaged header of island " + std::to_string(peer));
-    acknowledge(peer, *damaged_slot);
-  }
-  if (fragment) bytes_up_ += static_cast<std::int64_t>(fragment->data.size());
-  return fragment;
-}
-
-void MpiSyncerEnd::acknowledge(int peer, int slot) {
-  DownHeader header;
-  header.kind = DownKind::acknowledge;
-  header.slot = slot;
-  send(peer, header, {});
-}
-
-void MpiSyncerEnd::send(int peer, DownHeader header, const Payload& data) {
+void MpiSyncerEnd::queue(int peer, const DownHeader& header, const Payload& data) {
   Peer& to = peer_at(peer);
-  if (to.lost) return;
-  header.bytes = static_cast<std::int64_t>(data.bytes().size());
-  header.checksum = data.checksum();
   auto sending = std::make_unique<Sending>();
   sending->header = header;
   sending->data = data;
@@ -107,14 +74,13 @@ void MpiSyncerEnd::send(int peer, DownHeader header, const Payload& data) {
     code = MPI_Isend(data.bytes().data(), static_cast<int>(header.bytes), MPI_BYTE,
                      MpiPair::kLeader, kDataTag, to.pair.comm.get(), &sending->requests[1]);
   }
-  bytes_down_ += static_cast<std::int64_t>(sizeof header) + header.bytes;
   to.sending.push_back(std::move(sending));
   // The sentinel will tell of a death; the memory stays as long as MPI may look at it.
   static_cast<void>(mpi::outcome_of(code, "sending to a leader"));
 }
 
 int MpiSyncerEnd::data_in_flight(int peer) const {
-  const auto& sending = peers_.at(static_cast<std::size_t>(peer))->sending;
+  const auto& sending = peer_at(peer).sending;
   return static_cast<int>(std::count_if(sending.begin(), sending.end(),
                                         [](const auto& s) { return s->header.bytes > 0; }));
 }

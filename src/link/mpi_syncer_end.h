@@ -4,16 +4,16 @@
 #include <memory>
 #include <vector>
 
-#include "link/link.h"
+#include "link/mailbox_syncer_end.h"
 #include "link/mpi_pair.h"
 
 namespace archipelago::link {
 
 // The syncer's end of all pairs over MPI. It issues no one-sided call: it reads its own memory,
 // sends without blocking, and leaves a pair alone for ever once its leader is dead.
-class MpiSyncerEnd : public SyncerEnd {
+class MpiSyncerEnd : public MailboxSyncerEnd {
  public:
-  explicit MpiSyncerEnd(const MailboxLayout& layout) : layout_(layout) {}
+  explicit MpiSyncerEnd(const MailboxLayout& layout) : MailboxSyncerEnd(layout, "island") {}
   // Sends to the dead may still be open: their memory is left to the process's end.
   ~MpiSyncerEnd() override;
   MpiSyncerEnd(const MpiSyncerEnd&) = delete;
@@ -24,15 +24,8 @@ class MpiSyncerEnd : public SyncerEnd {
 
   int peers() const override { return static_cast<int>(peers_.size()); }
   void poll(std::vector<int>& lost) override;
-  std::optional<Report> read_report(int peer) override;
-  std::optional<ArrivedFragment> read_fragment(int peer) override;
-  void acknowledge(int peer, int slot) override;
-  void send(int peer, DownHeader header, const Payload& data) override;
   int data_in_flight(int peer) const override;
   bool drained() const override;
-  std::int64_t damaged() const override { return damaged_; }
-  std::int64_t bytes_up() const override { return bytes_up_; }
-  std::int64_t bytes_down() const override { return bytes_down_; }
 
   // Collective over every pair in turn; only when all live.
   void close();
@@ -52,14 +45,19 @@ class MpiSyncerEnd : public SyncerEnd {
     std::deque<std::unique_ptr<Sending>> sending;
   };
 
+  bool is_lost(int peer) const override { return peer_at(peer).lost; }
+  std::optional<Report> take_report(int peer) override {
+    return peer_at(peer).reader.read_report();
+  }
+  std::optional<ArrivedFragment> take_fragment(int peer,
+                                               std::optional<int>& damaged_slot) override {
+    return peer_at(peer).reader.read_fragment(damaged_slot);
+  }
+  void queue(int peer, const DownHeader& header, const Payload& data) override;
   void finish_sends(Peer& peer);
-  Peer& peer_at(int peer) { return *peers_.at(static_cast<std::size_t>(peer)); }
+  Peer& peer_at(int peer) const { return *peers_.at(static_cast<std::size_t>(peer)); }
 
-  MailboxLayout layout_;
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::int64_t damaged_ = 0;
-  std::int64_t bytes_up_ = 0;
-  std::int64_t bytes_down_ = 0;
 };
 
 }  // namespace archipelago::link

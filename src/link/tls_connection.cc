@@ -1,6 +1,5 @@
 #include "link/tls_connection.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -8,12 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <memory>
 
 #include "core/error.h"
 
@@ -89,51 +86,16 @@ FileDescriptor connect_to(const addrinfo& info, const Deadline& deadline) {
 
 // Not valid where nobody answers; errno says why. Throws where the host is unknown.
 FileDescriptor connect_to(const Address& address, const Deadline& deadline) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error =
-      ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (error != 0) {
-    throw Error(error == EAI_AGAIN ? ExitCode::try_again : ExitCode::configuration,
-                "no address is known of " + to_text(address) + " (" + ::gai_strerror(error) + ")");
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, ::freeaddrinfo);
+  const AddressList found = look_up(address);
   FileDescriptor socket;
-  for (const addrinfo* info = found; info != nullptr && !socket.valid(); info = info->ai_next) {
+  for (const addrinfo* info = found.get(); info != nullptr && !socket.valid();
+       info = info->ai_next) {
     socket = connect_to(*info, deadline);
   }
   return socket;
 }
 
 }  // namespace
-
-Address parse_address(const std::string& text) {
-  const auto colon = text.rfind(':');
-  Address address;
-  std::uint16_t port = 0;
-  bool is_sound = colon != std::string::npos && colon > 0;
-  if (is_sound) {
-    address.host = text.substr(0, colon);
-    const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, port);
-    is_sound = error == std::errc{} && rest == end;
-  }
-  const bool is_bracketed = address.host.starts_with('[') && address.host.ends_with(']');
-  if (is_bracketed) address.host = address.host.substr(1, address.host.size() - 2);
-  if (!is_sound || address.host.empty() ||
-      (!is_bracketed && address.host.find(':') != std::string::npos)) {
-    throw Error(ExitCode::configuration,
-                "'" + text + "' is no address; write HOST:PORT, or [HOST]:PORT for IPv6");
-  }
-  address.port = port;
-  return address;
-}
-
-std::string to_text(const Address& address) {
-  const bool is_v6 = address.host.find(':') != std::string::npos;
-  return (is_v6 ? '[' + address.host + ']' : address.host) + ':' + std::to_string(address.port);
-}
 
 void set_socket_options(int socket) {
   const int on = 1;

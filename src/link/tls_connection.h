@@ -1,25 +1,14 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "link/address.h"
 #include "link/tls_stream.h"
 
 namespace archipelago::link {
-
-// Where a syncer listens.
-struct Address {
-  std::string host;
-  std::uint16_t port = 0;
-};
-
-// "host:4711" or "[::1]:4711", and back. Throws Error(configuration) saying what is wrong.
-Address parse_address(const std::string& text);
-std::string to_text(const Address& address);
 
 // A connection whose two ends have proved that they know the secret, for their first words: who
 // they are. An end of a pair is made of its stream then.

@@ -1,6 +1,5 @@
 #include "link/tls_listener.h"
 
-#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -8,7 +7,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -38,15 +36,14 @@ std::string numeric(const sockaddr_storage& address, socklen_t size, std::uint16
   return host;
 }
 
+AddressList own_addresses(const Address& address) try {
+  return look_up(address, AI_PASSIVE);
+} catch (const Error& error) {
+  fail(address, error.what());
+}
+
 FileDescriptor listen_at(const Address& address) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const int error =
-      ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (error != 0) fail(address, ::gai_strerror(error));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, ::freeaddrinfo);
+  const AddressList found = own_addresses(address);
   FileDescriptor socket(::socket(
       found->ai_family, found->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, found->ai_protocol));
   const int on = 1;

@@ -225,12 +225,12 @@ class TlsSyncerEnd::Peer {
   std::thread thread_;
 };
 
-TlsSyncerEnd::TlsSyncerEnd(const MailboxLayout& layout) : layout_(layout) {}
+TlsSyncerEnd::TlsSyncerEnd(const MailboxLayout& layout) : MailboxSyncerEnd(layout, "guest") {}
 
 TlsSyncerEnd::~TlsSyncerEnd() = default;
 
 int TlsSyncerEnd::add(TlsConnection connection) {
-  peers_.push_back(std::make_unique<Peer>(std::move(connection), layout_));
+  peers_.push_back(std::make_unique<Peer>(std::move(connection), layout()));
   return peers() - 1;
 }
 
@@ -250,38 +250,16 @@ void TlsSyncerEnd::poll(std::vector<int>& lost) {
   }
 }
 
-std::optional<Report> TlsSyncerEnd::read_report(int peer) {
-  if (peer_at(peer).is_lost()) return std::nullopt;
-  auto report = peer_at(peer).read_report();
-  if (report) bytes_up_ += static_cast<std::int64_t>(layout_.report_bytes());
-  return report;
+bool TlsSyncerEnd::is_lost(int peer) const { return peer_at(peer).is_lost(); }
+
+std::optional<Report> TlsSyncerEnd::take_report(int peer) { return peer_at(peer).read_report(); }
+
+std::optional<ArrivedFragment> TlsSyncerEnd::take_fragment(int peer,
+                                                           std::optional<int>& damaged_slot) {
+  return peer_at(peer).read_fragment(damaged_slot);
 }
 
-std::optional<ArrivedFragment> TlsSyncerEnd::read_fragment(int peer) {
-  if (peer_at(peer).is_lost()) return std::nullopt;
-  std::optional<int> damaged_slot;
-  auto fragment = peer_at(peer).read_fragment(damaged_slot);
-  if (damaged_slot) {
-    ++damaged_;
-    log_warning("dropped a fragment with a damaged header of a guest");
-    acknowledge(peer, *damaged_slot);
-  }
-  if (fragment) bytes_up_ += static_cast<std::int64_t>(fragment->data.size());
-  return fragment;
-}
-
-void TlsSyncerEnd::acknowledge(int peer, int slot) {
-  DownHeader header;
-  header.kind = DownKind::acknowledge;
-  header.slot = slot;
-  send(peer, header, {});
-}
-
-void TlsSyncerEnd::send(int peer, DownHeader header, const Payload& data) {
-  if (peer_at(peer).is_lost()) return;
-  header.bytes = static_cast<std::int64_t>(data.bytes().size());
-  header.checksum = data.checksum();
-  bytes_down_ += static_cast<std::int64_t>(sizeof header) + header.bytes;
+void TlsSyncerEnd::queue(int peer, const DownHeader& header, const Payload& data) {
   peer_at(peer).send(header, data);
 }
 
