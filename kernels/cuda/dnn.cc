@@ -14,18 +14,6 @@ void check_dnn(cudnnStatus_t status, const std::string& doing) {
   if (status != CUDNN_STATUS_SUCCESS) fail("cuDNN", cudnnGetErrorString(status), doing);
 }
 
-fe::error_t find_plan(fe::graph::Graph& graph, cudnnHandle_t handle, bool deterministic) {
-  fe::error_t error = graph.validate();
-  if (error.is_good()) error = graph.build_operation_graph(handle);
-  if (error.is_good()) error = graph.create_execution_plans({fe::HeurMode_t::A});
-  if (error.is_good() && deterministic) {
-    graph.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
-  }
-  if (error.is_good()) error = graph.check_support();
-  if (error.is_good()) error = graph.build_plans();
-  return error;
-}
-
 }  // namespace
 
 DnnGraph empty_dnn_graph() {
@@ -34,6 +22,18 @@ DnnGraph empty_dnn_graph() {
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
   return graph;
+}
+
+std::string find_plan(const DnnGraph& graph, cudnnHandle_t handle, bool deterministic) {
+  fe::error_t error = graph->validate();
+  if (error.is_good()) error = graph->build_operation_graph(handle);
+  if (error.is_good()) error = graph->create_execution_plans({fe::HeurMode_t::A});
+  if (error.is_good() && deterministic) {
+    graph->deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
+  }
+  if (error.is_good()) error = graph->check_support();
+  if (error.is_good()) error = graph->build_plans();
+  return error.is_good() ? "" : "cuDNN says: " + error.get_message();
 }
 
 Dnn::Dnn(cudaStream_t stream) {
@@ -45,9 +45,9 @@ Dnn::Dnn(cudaStream_t stream) {
 
 DnnGraph Dnn::planned(DnnGraph graph, bool deterministic, const std::string& what,
                       const std::string& instead) {
-  fe::error_t error = find_plan(*graph, handle_.get(), deterministic);
-  if (error.is_good()) return graph;
-  log_warning("cuDNN has no " + what + " (" + error.get_message() + "); " + instead);
+  const std::string problem = find_plan(graph, handle_.get(), deterministic);
+  if (problem.empty()) return graph;
+  log_warning("cuDNN has no " + what + " (" + problem + "); " + instead);
   return nullptr;
 }
 

@@ -22,6 +22,11 @@ using DnnGraph = std::shared_ptr<cudnn_frontend::graph::Graph>;
 // A graph over bf16 that adds up in f32, with nothing in it yet.
 DnnGraph empty_dnn_graph();
 
+// Gives the graph its plan for the handle's GPU or, without a handle, for the one whose properties
+// the graph holds. The reason where there is none, else "". `deterministic`: none whose results may
+// differ between runs.
+std::string find_plan(const DnnGraph& graph, cudnnHandle_t handle, bool deterministic);
+
 // cuDNN on one stream: the one place that calls it.
 class Dnn {
  public:
@@ -29,8 +34,8 @@ class Dnn {
   Dnn(const Dnn&) = delete;
   Dnn& operator=(const Dnn&) = delete;
 
-  // The graph with a plan for this GPU; null where there is none, which is logged as "cuDNN has no
-  // `what` (its reason); `instead`". `deterministic`: none whose results may differ between runs.
+  // The graph with its plan for this GPU, as find_plan(); null where there is none, which is logged
+  // as "cuDNN has no `what` (its reason); `instead`".
   DnnGraph planned(DnnGraph graph, bool deterministic, const std::string& what,
                    const std::string& instead);
 
