@@ -1,5 +1,7 @@
 #include <cmath>
+#include <string>
 
+#include "core/error.h"
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/cuda_kernels.h"
 
@@ -18,6 +20,8 @@ using cuda::warp_sum;
 
 constexpr int kWarps = 4;  // of a block
 constexpr int kThreads = kWarps * kWarp;
+// Two sums a warp of this width fit into a block's 48 KiB of shared memory.
+constexpr std::int64_t kWidestHead = 1520;
 
 struct Shape {
   std::int64_t T;
@@ -183,6 +187,11 @@ __global__ void attention_backward_keys(float* d_qkv, Backward in, Shape s) {
 
 Shape shape_of(bool causal, std::int64_t B, std::int64_t T, std::int64_t C, std::int64_t NH) {
   const std::int64_t D = C / NH;
+  if (D > kWidestHead) {
+    throw Error(ExitCode::configuration,
+                "heads of " + std::to_string(D) + " are too wide for a GPU, which takes " +
+                    std::to_string(kWidestHead) + "; give more model.heads");
+  }
   return {T, C, NH, D, B * NH * T, causal, 1.0F / std::sqrt(static_cast<float>(D))};
 }
 

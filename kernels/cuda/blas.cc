@@ -108,9 +108,7 @@ void describe(Description& description, const Product& product) {
 
 }  // namespace
 
-Blas::Blas(bool deterministic) : deterministic_(deterministic) {
-  check_blas(cublasLtCreate(&handle_), "starting");
-}
+Blas::Blas() { check_blas(cublasLtCreate(&handle_), "starting"); }
 
 Blas::~Blas() { cublasLtDestroy(handle_); }
 
@@ -153,10 +151,6 @@ std::optional<cublasLtMatmulAlgo_t>& Blas::algorithm(const Product& product, con
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(product.a.data));
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(call.added));
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(product.c.data));
-    if (deterministic_) {
-      preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                     static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
-    }
     cublasLtMatmulHeuristicResult_t result{};
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(

@@ -37,10 +37,11 @@ struct Product {
   const void* auxiliary() const { return pre != nullptr ? pre : slope_at; }
 };
 
+// Its results have the same bits in every run on the same kind of GPU: cuBLASLt's have where the
+// workspace is the caller's (cuBLAS's documentation, "Results reproducibility").
 class Blas {
  public:
-  // `deterministic`: only algorithms that add their parts up in a fixed order.
-  explicit Blas(bool deterministic);
+  Blas();
   ~Blas();
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
@@ -63,7 +64,6 @@ class Blas {
   // The algorithm for products of this call's kind, which is asked for once; nothing where none is.
   std::optional<cublasLtMatmulAlgo_t>& algorithm(const Product& product, const Call& call);
 
-  bool deterministic_;
   cublasLtHandle_t handle_ = nullptr;
   // By everything that the choice depends on.
   std::map<std::array<std::int64_t, 14>, std::optional<cublasLtMatmulAlgo_t>> algorithms_;

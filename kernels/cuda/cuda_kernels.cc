@@ -19,8 +19,7 @@ Device made_current(const Device& device) {
 
 }  // namespace
 
-CudaKernels::CudaKernels(const Device& device)
-    : device_(made_current(device)), blas_(device.deterministic) {
+CudaKernels::CudaKernels(const Device& device) : device_(made_current(device)) {
   if (device.precision == Precision::bf16) {
     dnn_ = std::make_unique<cuda::Dnn>(stream());
     fused_attention_ = std::make_unique<cuda::FusedAttention>(*dnn_, device.deterministic);

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/cpu/parallel.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/wire.h"
 
@@ -16,6 +17,17 @@ void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cu
 
 void copy_within(float* to, const float* from, std::int64_t count, cudaStream_t stream) {
   copy(to, from, static_cast<std::size_t>(count) * sizeof(float), cudaMemcpyDeviceToDevice, stream);
+}
+
+// On some threads: one alone may take longer than the kernels that are still under way at a step
+// boundary.
+void copy_on_threads(std::span<std::byte> to, std::span<const std::byte> from) {
+  constexpr std::int64_t kGrain = 1 << 20;
+  constexpr int kThreads = 4;
+  parallel_ranges(std::ssize(from) > kGrain ? kThreads : 1, std::ssize(from), kGrain,
+                  [&](int, Range range) {
+                    std::copy_n(from.begin() + range.begin, range.size(), to.begin() + range.begin);
+                  });
 }
 
 }  // namespace
@@ -75,7 +87,7 @@ void CudaMover::put(int fragment, float* flat, std::span<const Part> ranges, Enc
   // The copy before may still read its pinned memory: each fragment's is held until then.
   if (!arrived_.reached()) copies_.finish();
   const auto pinned = in_pool_.take(count, encoding);
-  std::ranges::copy(bytes, pinned->bytes().begin());
+  copy_on_threads(pinned->bytes(), bytes);
   auto* staged = in_staging_.reserve<std::byte>(static_cast<std::int64_t>(bytes.size()));
   unpacked_.hold(copies_.get());
   copy(staged, pinned->bytes().data(), bytes.size(), cudaMemcpyHostToDevice, copies_.get());

@@ -7,7 +7,7 @@
 namespace archipelago::kernels::cuda {
 namespace {
 
-// Some steps' tokens; what is larger (parameters, once a life) may wait.
+// Some steps' tokens; what is larger (parameters, once a life) is waited for.
 constexpr std::int64_t kRingBytes = 4 << 20;
 constexpr std::int64_t kAlignment = 16;
 
@@ -29,6 +29,8 @@ void Staging::copy_in(void* to, const void* host, std::int64_t bytes, const Stre
   check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice,
                         stream.get()),
         "copying in");
+  // CUDA does not promise to be done with memory that is not pinned when the call returns.
+  if (from == host) stream.finish();
 }
 
 }  // namespace archipelago::kernels::cuda

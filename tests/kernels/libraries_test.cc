@@ -132,13 +132,9 @@ TEST_F(LibrariesTest, ABiasIsAddedWhereverItStandsAndWhateverTheProductTakes) {
   }
 }
 
-TEST_F(LibrariesTest, DeterministicModeAllowsNoReductionAcrossBlocksOfAnyOrder) {
+TEST_F(LibrariesTest, DeterministicModeAsksCudnnForIt) {
   for (const bool deterministic : {false, true}) {
     const auto kernels = make_cuda_kernels(device(Precision::bf16, deterministic));
-    run_linear(*kernels, 2, 8, 8);
-    for (const auto& product : emulation::take_products()) {
-      EXPECT_EQ(product.reduction_schemes == 0, deterministic);
-    }
     constexpr std::int64_t B = 1, T = 3, C = 16, NH = 2;
     const Buffer qkv(*kernels, B * T * 3 * C), out(*kernels, B * T * C), log_sum(*kernels, NH * T);
     kernels->attention_forward(out.data(), log_sum.data(), qkv.data(), true, B, T, C, NH);
@@ -149,6 +145,24 @@ TEST_F(LibrariesTest, DeterministicModeAllowsNoReductionAcrossBlocksOfAnyOrder) 
     EXPECT_EQ(attentions[1].deterministic, deterministic);
     EXPECT_EQ(attentions[1].dim, (std::vector<std::int64_t>{B, NH, T, C / NH}));
     EXPECT_EQ(attentions[1].stride, (std::vector<std::int64_t>{T * 3 * C, C / NH, 3 * C, 1}));
+  }
+}
+
+TEST_F(LibrariesTest, HeadsThatAreTooWideAreRefused) {
+  const auto kernels = make_cuda_kernels(device(Precision::f32));
+  for (const std::int64_t C : {1520, 1521}) {
+    const Buffer qkv(*kernels, 3 * C), d_qkv(*kernels, 3 * C), out(*kernels, C);
+    const Buffer log_sum(*kernels, 1);
+    const auto run = [&] {
+      kernels->attention_forward(out.data(), log_sum.data(), qkv.data(), true, 1, 1, C, 1);
+      kernels->attention_backward(d_qkv.data(), out.data(), out.data(), log_sum.data(), qkv.data(),
+                                  true, 1, 1, C, 1);
+    };
+    if (C <= 1520) {
+      EXPECT_NO_THROW(run());
+    } else {
+      EXPECT_THROW(run(), Error);
+    }
   }
 }
 

@@ -52,7 +52,6 @@ struct FakeMatmulDescription {
 
 struct FakeMatmulPreference {
   std::size_t workspace = 0;
-  std::uint32_t reduction_schemes = 0x7;
   std::uint32_t alignment[4] = {256, 256, 256, 256};  // of a, b, c, d, as documented
 };
 
@@ -290,8 +289,6 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     const void* value, std::size_t bytes) {
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
     assign(preference->workspace, value, bytes);
-  } else if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
-    assign(preference->reduction_schemes, value, bytes);
   } else {
     assign(preference->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value,
            bytes);
@@ -335,10 +332,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   archipelago::emulation::require_device(workspace, workspace_bytes, "the workspace");
   const float alpha_value = *static_cast<const float*>(alpha);
   const float beta_value = *static_cast<const float*>(beta);
-  state().products.push_back(
-      {d_layout->rows, d_layout->columns, shape(*a_layout, description->transpose_a).second,
-       description->transpose_a, description->transpose_b, a_layout->type, d_layout->type,
-       description->epilogue, beta_value, chosen.reduction_schemes});
+  state().products.push_back({d_layout->rows, d_layout->columns,
+                              shape(*a_layout, description->transpose_a).second,
+                              description->transpose_a, description->transpose_b, a_layout->type,
+                              d_layout->type, description->epilogue, beta_value});
   const Operands operands{*description,
                           *a_layout,
                           *b_layout,

@@ -20,7 +20,6 @@ struct RecordedProduct {
   cudaDataType operands, result;
   cublasLtEpilogue_t epilogue;
   float beta;
-  std::uint32_t reduction_schemes;  // that the algorithm may use
 };
 
 // Those since the last call.
