@@ -36,7 +36,7 @@ class Gpt(nn.Module):
         self.ln_f = nn.LayerNorm(width)
 
     def forward(self, inputs, targets):
-        positions = torch.arange(inputs.shape[1])
+        positions = torch.arange(inputs.shape[1], device=inputs.device)
         x = self.wte(inputs) + self.wpe(positions)
         for block in self.h:
             x = block(x)
