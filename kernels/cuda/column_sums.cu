@@ -14,7 +14,6 @@ using cuda::lane;
 using cuda::load;
 using cuda::warp;
 
-constexpr int kVector = 4;
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 constexpr std::int64_t kTileRows = 256;
@@ -85,7 +84,7 @@ void CudaKernels::add_column_sums(float* d_bias, ConstNumbers d_y, std::int64_t 
   const unsigned int tiles = cuda::blocks_for(R, kTileRows);
   float* partial = sums_.reserve<float>(static_cast<std::int64_t>(tiles) * C);
   cuda::typed(d_y, [&]<typename DY>(const DY* summed) {
-    cuda::in_vectors<kVector>(
+    cuda::in_vectors<cuda::kWidest<DY>>(
         C,
         [&]<int N>(std::integral_constant<int, N>) {
           cuda::launch(stream(), "summing columns", tile_sums<N, DY>,

@@ -74,9 +74,11 @@ __global__ void layer_norm_again_rows(Y* y, const float* x, const float* mean, c
 // memory, and the block those of its warps in partial[blocks, 2, C]; where the memory is too small
 // for one warp's, its only warp does so in its part of `partial`.
 template <int N, typename DY>
-__global__ void layer_norm_backward_rows(float* d_x, float* partial, const DY* d_y, const float* x,
-                                         const float* mean, const float* rstd, const float* weight,
-                                         bool in_shared, std::int64_t R, std::int64_t C) {
+__global__ void layer_norm_backward_rows(float* __restrict__ d_x, float* partial,
+                                         const DY* __restrict__ d_y, const float* __restrict__ x,
+                                         const float* mean, const float* rstd,
+                                         const float* __restrict__ weight, bool in_shared,
+                                         std::int64_t R, std::int64_t C) {
   float* shared = cuda::shared_memory<float>();
   float* total = partial + blockIdx.x * 2 * C;
   float* sums = in_shared ? shared + cuda::warp() * 2 * C : total;
