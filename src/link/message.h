@@ -19,6 +19,7 @@ enum class Phase : std::int32_t {
   playing = 1,   // a learner: joining or training
   paused = 2,    // a learner that has stopped stepping because training is complete
   finished = 3,  // has written its checkpoint after finish and waits for leave
+  leaving = 4,   // was asked to leave the run, and is gone in a moment
 };
 
 // A leader's whole state as the syncer needs it. Only the latest counts, so a newer one simply

@@ -85,7 +85,9 @@ IslandEnd IslandProcess::run() {
       case Command::abandon:
       case Command::leave:
         if (communication_ != nullptr && state_ && phase_ != link::Phase::ready) save_checkpoint();
-        return plan.command == Command::leave ? IslandEnd::left : IslandEnd::syncer_lost;
+        if (plan.command == Command::abandon) return IslandEnd::syncer_lost;
+        if (communication_ != nullptr) say_last(link::Phase::leaving);
+        return IslandEnd::left;
     }
   }
 }
@@ -287,13 +289,17 @@ void IslandProcess::step() {
   report_changed_ = true;
 }
 
-void IslandProcess::finish() {
-  if (communication_ == nullptr) return;
-  if (phase_ != link::Phase::ready) save_checkpoint();
-  phase_ = link::Phase::finished;
+void IslandProcess::say_last(link::Phase phase) {
+  phase_ = phase;
   report_changed_ = true;
   post_report();
   communication_->flush(kGoodbyeSeconds);
+}
+
+void IslandProcess::finish() {
+  if (communication_ == nullptr) return;
+  if (phase_ != link::Phase::ready) save_checkpoint();
+  say_last(link::Phase::finished);
   // The launcher may end the whole job when the first process goes: the syncer has to be done
   // first.
   for (Inbox inbox; !inbox.leave && !inbox.syncer_lost; inbox = communication_->take()) {

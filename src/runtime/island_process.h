@@ -68,6 +68,7 @@ class IslandProcess {
   void begin(const Plan& plan);
   void rest();
   void step();
+  void say_last(link::Phase phase);
   void finish();
 
   void stage_asked();

@@ -117,12 +117,13 @@ void keep_scale(const Job& job) {
   const auto status = nlohmann::json::parse(read_file(job.folder.status()), nullptr, false);
   const int learners = job.setup->config.sync.learners;
   if (!status.is_object() || !status.contains("learners_wanted")) return;
-  const auto& before = status["learners_wanted"];
+  // Guests bring their places with them.
+  const int before = status.value("learners_wanted", 0) - status.value("guest_places", 0);
   if (before == learners) return;
   const std::string had =
-      "the run had " + before.dump() + " learners when it ended; it goes on with ";
+      "the run had " + std::to_string(before) + " learners when it ended; it goes on with ";
   if (learners_before(job) == learners) {
-    write_file(job.folder.scale(), before.dump() + '\n', Durability::unflushed);
+    write_file(job.folder.scale(), std::to_string(before) + '\n', Durability::unflushed);
     log_info(had + "them as soon as it trains");
   } else {
     log_info(had + std::to_string(learners) + " (sync.learners)");

@@ -67,7 +67,7 @@ void SyncerProcess::add_island(std::vector<island::Member> members, Origin origi
   IslandBook book;
   book.lost = members.empty();
   book.members = std::move(members);
-  book.is_new_guest = origin == Origin::outside;
+  book.is_guest = origin == Origin::outside;
   islands_.push_back(std::move(book));
   sender_.add_peer();
 }
@@ -130,9 +130,17 @@ void SyncerProcess::lose_island(int peer, const std::string& reason) {
   book.lost = true;
   if (book.finished) return;
   ++lost_islands_;
-  log_warning("island " + std::to_string(peer) + " (" + book.members.front().host + ") is lost");
+  const std::string place = "island " + std::to_string(peer) + ", " + book.members.front().host;
+  const std::string who =
+      book.learner < 0 ? place : "learner " + std::to_string(book.learner) + " (" + place + ")";
+  const bool has_left = book.report.phase == link::Phase::leaving;
+  if (has_left) {
+    log_info(who + " has left the run");
+  } else {
+    log_warning(who + " is lost");
+  }
   end_life(peer);
-  tell(sync::IslandLost{peer, reason});
+  tell(sync::IslandLost{peer, has_left ? "it has left" : reason});
 }
 
 void SyncerProcess::on_report(int peer, const link::Report& report) {
@@ -140,6 +148,7 @@ void SyncerProcess::on_report(int peer, const link::Report& report) {
   book.report = report;
   book.heard = now_seconds();
   if (report.phase == link::Phase::finished) book.finished = true;
+  if (report.phase == link::Phase::leaving) return;
   if (book.to_reconcile) reconcile(peer, report);
   mend(peer, report);
   note_lease(book, report);
@@ -147,8 +156,8 @@ void SyncerProcess::on_report(int peer, const link::Report& report) {
   if (report.phase == link::Phase::ready) {
     if (!book.ready_told) {
       book.ready_told = true;
-      if (std::exchange(book.is_new_guest, false)) {
-        welcome_guest(peer);
+      if (book.is_guest) {
+        tell(sync::GuestReady{peer});
       } else {
         tell(sync::IslandReady{peer});
       }
@@ -280,7 +289,9 @@ void SyncerProcess::tell(const sync::Event& event) {
   if (failure_) return;
   const sync::Nanoseconds now = elapsed_ns();
   actions_.clear();
+  const int wanted = machine_.wanted();
   machine_.handle(now, event, actions_);
+  if (machine_.wanted() != wanted) note_wanted();
   if (setup_.config.record == "fragments") keep_contributions(record_, actions_, arrivals_);
   std::string entry = chain_.seal(sync::encode_entry(now, event, actions_));
   replicate_entry(entry);

@@ -92,8 +92,8 @@ class SyncerProcess {
     StandingOrder order;
     bool to_reconcile = false;  // its first report to a syncer that took over is awaited
     bool ready_told = false;
-    bool is_new_guest = false;  // that has not been ready yet
-    int learner = -1;           // that it plays
+    bool is_guest = false;
+    int learner = -1;  // that it plays
     int incarnation = -1;
     int leased_to = -1;           // the learner that it plays or played last
     std::int64_t lease_told = 0;  // number of the last lease that it is known to follow
@@ -164,7 +164,7 @@ class SyncerProcess {
 
   // More or fewer learners (syncer_scale.cc).
   void scale(int learners);
-  void welcome_guest(int peer);
+  void note_wanted();
   std::optional<std::string> why_not_scale(int learners) const;  // the run cannot have so many
 
   // What the machine wants done.

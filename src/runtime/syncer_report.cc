@@ -185,6 +185,7 @@ void SyncerProcess::write_status(const std::string& state, Processes processes) 
       {"token_budget", setup_.token_budget()},
       {"losses", machine_.losses()},
       {"rejoins", machine_.rejoins()}};
+  if (machine_.guest_places() > 0) status["guest_places"] = machine_.guest_places();
   if (launcher_gone_) status["launcher"] = "gone";
   if (others_ != nullptr) status["other_syncers"] = others_->status();
   record_.write_status(status);

@@ -14,24 +14,22 @@ void SyncerProcess::watch_for_scale() {
     scaling_.refuse(*why);
     next_status_ = 0;
   } else {
-    log_info(std::to_string(*learners) + " learners are wanted");
     scale(*learners);
   }
 }
 
 void SyncerProcess::scale(int learners) {
-  statistics_.set_learners(learners, now_seconds());
   tell(sync::ScaleRequested{learners});
   next_status_ = 0;
 }
 
-void SyncerProcess::welcome_guest(int peer) {
-  const int before = machine_.wanted();
-  tell(sync::GuestReady{peer});
+void SyncerProcess::note_wanted() {
+  const int learners = machine_.wanted();
+  const int guests = machine_.guest_places();
+  log_info((learners == 1 ? "1 learner is" : std::to_string(learners) + " learners are") +
+           " wanted now" + (guests > 0 ? ", guests among them: " + std::to_string(guests) : ""));
+  statistics_.set_learners(learners, now_seconds());
   next_status_ = 0;
-  if (machine_.wanted() == before) return;
-  log_info(std::to_string(machine_.wanted()) + " learners are wanted, with a guest");
-  statistics_.set_learners(machine_.wanted(), now_seconds());
 }
 
 std::optional<std::string> SyncerProcess::why_not_scale(int learners) const {

@@ -70,11 +70,15 @@ void Machine::on(const IslandReady& event, std::vector<Action>& actions) {
 }
 
 void Machine::on(const GuestReady& event, std::vector<Action>& actions) {
+  if (membership_.leaver(event.island)) return on(IslandReady{event.island}, actions);
   membership_.add_island(event.island, now_, versions_, actions);
-  const int learners = membership_.wanted() + 1;
-  const bool may_grow =
-      membership_.is_spare(event.island) && phase_ == Phase::running && learners <= most_learners();
-  if (may_grow && !membership_.has_open_place()) set_wanted(learners, actions);
+  const bool may_grow = membership_.is_spare(event.island) && phase_ == Phase::running &&
+                        membership_.wanted() < most_learners();
+  if (may_grow && !membership_.has_open_place()) {
+    const int place = membership_.next_guest_place();
+    if (membership_.is_leaving(place)) see_off(place, actions);
+    membership_.make_guest_place(place);
+  }
   membership_.place(event.island, now_, versions_, actions);
   fill(actions);
 }
@@ -242,19 +246,14 @@ void Machine::stop(Outcome outcome, const std::string& reason) {
 }
 
 void Machine::on(const ScaleRequested& event, std::vector<Action>& actions) {
-  set_wanted(event.learners, actions);
-  fill(actions);
-}
-
-void Machine::set_wanted(int wanted, std::vector<Action>& actions) {
   // A retired learner's last contributions count until its island has left or its id is taken up.
-  const auto& learners = membership_.views();
-  for (int learner = 0; learner < std::min(wanted, static_cast<int>(learners.size())); ++learner) {
+  for (int learner = 0; learner < event.learners; ++learner) {
     if (membership_.is_leaving(learner)) see_off(learner, actions);
   }
   silent_.clear();
-  membership_.scale(wanted, silent_, actions);
+  membership_.scale(event.learners, silent_, actions);
   for (const int learner : silent_) rounds_.excuse(learner);
+  fill(actions);
 }
 
 // A retired learner's last life is over for good.

@@ -42,6 +42,7 @@ class Machine {
   int losses() const { return membership_.losses(); }    // learners that died or were expelled
   int rejoins() const { return membership_.rejoins(); }  // lives that became active after a loss
   int wanted() const { return membership_.wanted(); }    // learners
+  int guest_places() const { return membership_.guest_places(); }  // of these, made for guests
   bool ending() const { return phase_ != Phase::running; }
   bool finished() const { return phase_ == Phase::finished; }
 
@@ -70,7 +71,6 @@ class Machine {
   void balance_leases(std::vector<Action>& actions);
   void rewind_leases(int learner);
   void fill(std::vector<Action>& actions);
-  void set_wanted(int wanted, std::vector<Action>& actions);
   void see_off(int learner, std::vector<Action>& actions);
   void lose(int learner, std::vector<Action>& actions);
   void welcome(int learner, std::vector<Action>& actions);

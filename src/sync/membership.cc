@@ -10,7 +10,7 @@ namespace archipelago::sync {
 
 Membership::Membership(const Settings& settings, const Restored& restored)
     : settings_(settings),
-      wanted_(settings.learners),
+      places_(settings.learners),
       homes_(settings.learners),
       requested_(settings.spares) {
   const std::size_t known = restored.incarnations.size();
@@ -82,7 +82,9 @@ std::optional<int> Membership::remove_island(int island) {
 }
 
 void Membership::lose(int learner) {
-  set_state(learner, LearnerState::lost);
+  const bool goes_too = lives_[learner].guests_place;
+  set_state(learner, goes_too ? LearnerState::retired : LearnerState::lost);
+  closed_ += goes_too;
   set_tokens(learner, lasting_tokens(learner));
   views_[learner].island = -1;
   ++losses_;
@@ -128,8 +130,9 @@ void Membership::expel(int learner, const std::string& reason, std::vector<Actio
 }
 
 void Membership::scale(int learners, std::vector<int>& retired, std::vector<Action>& actions) {
-  wanted_ = std::max(learners, 1);
-  for (int learner = wanted_; learner < static_cast<int>(views_.size()); ++learner) {
+  places_ = std::max(learners, 1);
+  closed_ = 0;
+  for (int learner = places_; learner < static_cast<int>(views_.size()); ++learner) {
     LearnerView& view = views_[learner];
     if (is_alive(learner)) {
       actions.push_back(Retire{view.island, learner, view.incarnation});
@@ -141,10 +144,36 @@ void Membership::scale(int learners, std::vector<int>& retired, std::vector<Acti
     view.island = -1;
     lives_[learner].waits_for_home = false;
   }
-  while (static_cast<int>(views_.size()) < wanted_) add_learner(false);
-  for (int learner = 0; learner < wanted_; ++learner) {
-    if (views_[learner].state == LearnerState::retired) set_state(learner, LearnerState::vacant);
+  while (static_cast<int>(views_.size()) < places_) add_learner(false);
+  for (int learner = 0; learner < static_cast<int>(views_.size()); ++learner) {
+    lives_[learner].guests_place = false;
+    const bool is_wanted = learner < places_;
+    if (is_wanted && views_[learner].state == LearnerState::retired) {
+      set_state(learner, LearnerState::vacant);
+    }
   }
+}
+
+int Membership::next_guest_place() const {
+  int place = 0;
+  while (place < places_ && views_[place].state != LearnerState::retired) ++place;
+  return place;
+}
+
+void Membership::make_guest_place(int learner) {
+  if (learner < places_) {
+    --closed_;
+    set_state(learner, LearnerState::lost);
+    return;
+  }
+  places_ = learner + 1;
+  if (static_cast<int>(views_.size()) < places_) add_learner(false);
+  lives_[learner].guests_place = true;
+  set_state(learner, LearnerState::vacant);
+}
+
+int Membership::guest_places() const {
+  return static_cast<int>(std::ranges::count_if(lives_, &Life::guests_place)) - closed_;
 }
 
 std::optional<int> Membership::leaver(int island) const {
@@ -169,7 +198,7 @@ bool Membership::is_open(int learner) const {
 }
 
 std::optional<int> Membership::first_open() const {
-  for (int learner = 0; learner < wanted_; ++learner) {
+  for (int learner = 0; learner < places_; ++learner) {
     if (is_open(learner)) return learner;
   }
   return std::nullopt;
@@ -192,7 +221,7 @@ void Membership::fill(Nanoseconds now, const std::vector<std::int32_t>& clock,
                       std::vector<Action>& actions) {
   if (frozen_) return;
   int unfilled = 0;
-  for (int learner = 0; learner < wanted_; ++learner) {
+  for (int learner = 0; learner < places_; ++learner) {
     if (!is_open(learner)) continue;
     if (spares_.empty()) {
       ++unfilled;

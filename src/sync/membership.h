@@ -14,7 +14,7 @@ enum class LearnerState {
   active,   // counts
   suspect,  // no report for suspect_after: not asked, not waited for
   lost,     // its island died or was expelled, and no spare was there to take its place
-  retired,  // left on request
+  retired,  // left on request, or had a guest's place
 };
 
 // Whether an island plays the learner.
@@ -57,6 +57,11 @@ class Membership {
   // Whether a learner waits for an island.
   bool has_open_place() const;
 
+  // The learner that a guest's place is made of next; and makes it: an open place that is gone
+  // again with the island that gets it.
+  int next_guest_place() const;
+  void make_guest_place(int learner);
+
   // Gives the first open place to this island, if it is idle. Not after freeze().
   void place(int island, Nanoseconds now, const std::vector<std::int32_t>& clock,
              std::vector<Action>& actions);
@@ -64,7 +69,8 @@ class Membership {
   // The island is gone for good. Returns the learner that it played, which is to be lost().
   std::optional<int> remove_island(int island);
 
-  // The learner has no island any more (died or expelled).
+  // The learner has no island any more (died or expelled): its place is open, or gone where it was
+  // a guest's.
   void lose(int learner);
 
   // Learners that were silent for too long by `now`: turns them into suspects and appends them to
@@ -81,7 +87,7 @@ class Membership {
   // A retired learner has stopped for good: what of its work lives on is settled.
   void close(int learner);
 
-  // Changes M. Appends the learners that retire to `retired`.
+  // Changes M; no place is a guest's any more. Appends the learners that retire to `retired`.
   void scale(int learners, std::vector<int>& retired, std::vector<Action>& actions);
 
   // Gives spares to learner ids that have no island, then asks for what the pool lacks. No island
@@ -111,7 +117,9 @@ class Membership {
   std::int64_t lasting_tokens(int learner) const;
 
   bool is_alive(int learner) const;
-  bool is_leaving(int learner) const { return lives_[learner].leaving; }
+  bool is_leaving(int learner) const {
+    return learner < static_cast<int>(lives_.size()) && lives_[learner].leaving;
+  }
   // Its home island has neither come nor been lost.
   bool waits_for_home(int learner) const { return lives_[learner].waits_for_home; }
 
@@ -127,7 +135,10 @@ class Membership {
   double step_seconds();
 
   const std::vector<LearnerView>& views() const { return views_; }
-  int wanted() const { return wanted_; }
+  // M: so many learners train where every place has its island.
+  int wanted() const { return places_ - closed_; }
+  // Of these, guests' places.
+  int guest_places() const;
   int active() const { return active_; }
   std::int64_t total_tokens() const { return total_tokens_; }
   // Tokens since the start whose work has been merged, a mean over fragments.
@@ -152,6 +163,7 @@ class Membership {
     bool reported = false;
     std::int64_t settled = 0;          // tokens below which it never falls back
     bool leaving = false;              // retired, but its island may still train
+    bool guests_place = false;         // retired whenever nobody plays it
     std::vector<std::int32_t> target;  // the clock when it was assigned
     // (P) Of the learner id: tokens up to which all that was merged has been counted.
     std::vector<std::int64_t> counted;
@@ -175,9 +187,10 @@ class Membership {
   std::vector<Life> lives_;
   std::vector<Island> islands_;
   std::vector<int> spares_;  // ascending
-  int wanted_;
-  int homes_;          // learners that have a home island of their number
-  int requested_ = 0;  // islands that are to come: initial spares and refills
+  int places_;               // learners from this number on are retired
+  int closed_ = 0;           // places before it whose guest is gone
+  int homes_;                // learners that have a home island of their number
+  int requested_ = 0;        // islands that are to come: initial spares and refills
   bool frozen_ = false;
   int active_ = 0;
   std::int64_t total_tokens_ = 0;

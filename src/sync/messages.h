@@ -57,8 +57,8 @@ struct IslandReady {
   bool operator==(const IslandReady&) const = default;
 };
 
-// The same of a guest that is new: it is to train, so it gets an open place itself, and where none
-// is open a new one, as long as the data has a shard for it.
+// The same of a guest: it is to train, so it gets an open place itself, and where none is open one
+// that is made for it, as long as the data has a shard for it; but not when it has just retired.
 struct GuestReady {
   int island;
   bool operator==(const GuestReady&) const = default;

@@ -72,10 +72,12 @@ class Guests(MpiTest):
         run.wait_for_rejoin(2, life + 1)
         self.wait_for_contribution(run, 2)
 
-        # It leaves; the next one takes its place.
+        # It leaves, and its place goes with it; the next one gets the same.
         guest.leave()
         guest.finish(TRY_AGAIN)
-        self.wait_until_lost(run, 2)
+        run.wait_for("the place was gone", lambda: run.status()["learners_wanted"] == 2)
+        self.assertEqual({learner["id"] for learner in run.status()["learners"]}, {0, 1})
+        self.assertIn("has left the run", run.log())
         other = self.join_run(run, "--ranks", "2")
         self.assertEqual(run.status()["learners_wanted"], 3)
         self.assertEqual(len(run.learner(2)["pids"]), 2)
@@ -85,6 +87,24 @@ class Guests(MpiTest):
         other.finish(DONE)
         self.assert_tokens_counted_once(run)
         self.replay(run)
+
+    def test_spares_are_for_the_runs_own(self):
+        run = self.start_listening(sync__spares=1, sync__refill="true")
+        guest = self.join_run(run)
+        guest.leave()
+        guest.finish(TRY_AGAIN)
+        run.wait_for("the place was gone", lambda: run.status()["learners_wanted"] == 2)
+        run.stop()
+        run.finish(TRY_AGAIN)
+        lives = [(one["learner"], one["island"]) for one in run.actions("assign")]
+        self.assertEqual(sorted(learner for learner, _ in lives), [0, 1, 2])
+
+        # Started again without a guest it is as large as it was without one.
+        again = self.resume(run)
+        again.wait_until_training()
+        self.assertEqual(again.status()["learners_wanted"], 2)
+        again.stop()
+        again.finish(TRY_AGAIN)
 
     def test_dead_learners_place(self):
         run = self.start_listening()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace archipelago::sync {
 namespace {
@@ -25,7 +26,7 @@ Invariants::Invariants(const Settings& settings, const Restored& restored, const
       machine_(machine),
       versions_(machine.versions()),
       last_round_(restored.round),
-      wanted_(settings.learners),
+      places_(settings.learners),
       closed_(restored.round),
       saved_(restored.round) {
   for (std::size_t learner = 0; learner < restored.incarnations.size(); ++learner) {
@@ -68,35 +69,46 @@ std::string Invariants::check(Nanoseconds now, const Event& event,
 }
 
 void Invariants::note_ready(int island) {
-  end_retirement(island);
   const bool plays = std::any_of(lives_.begin(), lives_.end(),
                                  [&](const Life& it) { return it.alive && it.island == island; });
   if (!plays && !gone_.contains(island)) idle_.insert(island);
 }
 
-// A guest may get the place after the last one, which is wanted then; nobody else may.
-void Invariants::note_growth(int guest, const std::vector<Action>& actions) {
+// A guest that has not just retired may get a place that was a guest's, or the one after the last,
+// which is wanted then; nobody else may.
+void Invariants::note_growth(int guest, bool had_retired, const std::vector<Action>& actions) {
+  const int next = empty_places_.empty() ? places_ : *empty_places_.begin();
   const bool got_new_place = std::ranges::any_of(actions, [&](const Action& action) {
     const auto* assign = std::get_if<Assign>(&action);
-    return assign != nullptr && assign->island == guest && assign->learner == wanted_;
+    return assign != nullptr && assign->island == guest && assign->learner == next;
   });
   if (!got_new_place) return;
-  ++wanted_;
-  life(wanted_ - 1).retired = false;
+  expect(!had_retired, "made a place for a guest that was to retire");
+  empty_places_.erase(next);
+  guest_places_.insert(next);
+  places_ = std::max(places_, next + 1);
+  life(next).retired = false;
+}
+
+void Invariants::end_life(int learner) {
+  life(learner).alive = false;
+  if (guest_places_.contains(learner)) empty_places_.insert(learner);
 }
 
 void Invariants::note(Nanoseconds now, const Event& event, const std::vector<Action>& actions) {
   if (const auto* ready = std::get_if<IslandReady>(&event)) {
+    end_retirement(ready->island);
     note_ready(ready->island);
   } else if (const auto* guest = std::get_if<GuestReady>(&event)) {
+    const bool had_retired = end_retirement(guest->island);
     note_ready(guest->island);
-    note_growth(guest->island, actions);
+    note_growth(guest->island, had_retired, actions);
   } else if (const auto* lost = std::get_if<IslandLost>(&event)) {
     end_retirement(lost->island);
     gone_.insert(lost->island);
     idle_.erase(lost->island);
-    for (Life& it : lives_) {
-      if (it.island == lost->island) it.alive = false;
+    for (int learner = 0; learner < static_cast<int>(lives_.size()); ++learner) {
+      if (life(learner).alive && life(learner).island == lost->island) end_life(learner);
     }
   } else if (const auto* report = std::get_if<Report>(&event)) {
     Life& it = life(report->learner);
@@ -123,8 +135,10 @@ void Invariants::note(Nanoseconds now, const Event& event, const std::vector<Act
     ++closed_;
     rounds_.erase(merged->round);
   } else if (const auto* scale = std::get_if<ScaleRequested>(&event)) {
-    wanted_ = scale->learners;
-    for (int learner = 0; learner < wanted_; ++learner) life(learner).retired = false;
+    places_ = scale->learners;
+    guest_places_.clear();
+    empty_places_.clear();
+    for (int learner = 0; learner < places_; ++learner) life(learner).retired = false;
   } else if (std::holds_alternative<StopRequested>(event)) {
     stopping_ = true;
   } else if (std::holds_alternative<SyncerReplaced>(event)) {
@@ -175,7 +189,8 @@ void Invariants::note_delivery(Nanoseconds now, const Delivery& delivery,
 void Invariants::take(Nanoseconds now, const Assign& action) {
   Life& it = life(action.learner);
   expect(idle_.contains(action.island), "assigned an island that is not idle");
-  expect(action.learner < wanted_, "assigned a learner that is not wanted");
+  expect(action.learner < places_ && !empty_places_.contains(action.learner),
+         "assigned a learner that is not wanted");
   expect(!it.alive, "assigned a learner that lives");
   expect(action.incarnation == it.incarnation + 1, "a life does not count up by one");
   expect(!paused_ && !stopping_, "assigned an island while the run ends");
@@ -194,10 +209,12 @@ void Invariants::take(Nanoseconds, const Refresh& action) {
 }
 
 // An island that a learner has retired from is back: what it gave last counts no more.
-void Invariants::end_retirement(int island) {
+bool Invariants::end_retirement(int island) {
+  bool had_retired = false;
   for (Life& it : lives_) {
-    if (it.retired && it.island == island) it.retired = false;
+    if (it.retired && it.island == island) had_retired = std::exchange(it.retired, false);
   }
+  return had_retired;
 }
 
 void Invariants::take(Nanoseconds, const Lease& action) {
@@ -351,14 +368,14 @@ void Invariants::take(Nanoseconds now, const Expel& action) {
   expect(it.alive && it.island == action.island && it.incarnation == action.incarnation,
          "expelled a life that is over");
   expect(now - it.heard >= settings_.expel_after, "expelled a learner that was heard");
-  it.alive = false;
+  end_life(action.learner);
 }
 
 void Invariants::take(Nanoseconds, const Retire& action) {
   Life& it = life(action.learner);
   expect(it.alive && it.island == action.island && it.incarnation == action.incarnation,
          "retired a life that is over");
-  expect(action.learner >= wanted_, "retired a learner that is wanted");
+  expect(action.learner >= places_, "retired a learner that is wanted");
   it.alive = false;
   it.retired = true;
 }
@@ -486,7 +503,7 @@ double Invariants::step_seconds() const {
 }
 
 int Invariants::quorum() const {
-  int present = wanted_;
+  int present = wanted();
   if (paused_ && !stopping_) {
     present = static_cast<int>(
         std::count_if(machine_.learners().begin(), machine_.learners().end(),

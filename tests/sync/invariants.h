@@ -56,7 +56,8 @@ class Invariants {
   void expect(bool holds, const std::string& what);
   Life& life(int learner);
   void note_ready(int island);
-  void note_growth(int guest, const std::vector<Action>& actions);
+  void note_growth(int guest, bool had_retired, const std::vector<Action>& actions);
+  void end_life(int learner);
   void drop(const Key& key);
 
   void take(Nanoseconds now, const Assign& action);
@@ -75,10 +76,11 @@ class Invariants {
 
   void close_silent();
   void check_shards();
-  void end_retirement(int island);
+  bool end_retirement(int island);
   void check_grace(Nanoseconds now, bool tick);
   void check_views(Nanoseconds now, bool tick);
   double step_seconds() const;
+  int wanted() const { return places_ - static_cast<int>(empty_places_.size()); }
   int quorum() const;
   bool nobody_is_sound() const;
   bool save_is_due(Nanoseconds now) const;
@@ -96,7 +98,9 @@ class Invariants {
   double xi_ = 0;
   std::optional<double> merge_seconds_;
   int merging_ = 0;
-  int wanted_;
+  int places_;                  // learners from this number on are not wanted
+  std::set<int> guest_places_;  // of these, until they are asked for
+  std::set<int> empty_places_;  // of these, those whose guest is gone: not wanted
   std::int64_t closed_ = 0;
   std::int64_t saved_ = 0;
   Nanoseconds saved_at_ = 0;

@@ -187,6 +187,13 @@ TEST(Scale, UpTakesSparesAndAsksForMore) {
             (std::vector<Assign>{{3, 3, 0, 0}}));
 }
 
+Settings with_shards(int shards) {
+  Settings settings = small();
+  settings.shards = {shards};
+  settings.windows = {10 * shards};
+  return settings;
+}
+
 TEST(Guest, TakesAnOpenPlace) {
   Harness harness(small());
   harness.start(2);
@@ -197,22 +204,66 @@ TEST(Guest, TakesAnOpenPlace) {
 }
 
 TEST(Guest, GetsANewPlaceItselfThoughASpareSleeps) {
-  Settings settings = small();
-  settings.shards = {3};
-  settings.windows = {30};
-  Harness harness(settings);
+  Harness harness(with_shards(3));
   harness.start(2);
   harness.tell(0, IslandReady{2});
   EXPECT_EQ(only<Assign>(harness.tell(kSecond, GuestReady{5})),
             (std::vector<Assign>{{5, 2, 0, 0}}));
   EXPECT_EQ(harness.machine.wanted(), 3);
+  EXPECT_EQ(harness.machine.guest_places(), 1);
   // There is no shard for one more: a spare.
   EXPECT_TRUE(only<Assign>(harness.tell(kSecond, GuestReady{6})).empty());
   EXPECT_EQ(harness.machine.wanted(), 3);
-  EXPECT_EQ(only<Assign>(harness.tell(kSecond, IslandLost{5, "it has left"})),
+}
+
+TEST(Guest, ItsPlaceIsGoneWithItAndMadeAgainForTheNext) {
+  Harness harness(with_shards(4));
+  harness.start(2);
+  harness.tell(0, IslandReady{2});
+  harness.tell(kSecond, GuestReady{5});
+  harness.tell(kSecond, GuestReady{6});
+  EXPECT_EQ(harness.machine.wanted(), 4);
+  const auto after = harness.tell(kSecond, IslandLost{5, "it has left"});
+  EXPECT_TRUE(only<Assign>(after).empty()) << "the spare is for the run's own learners";
+  EXPECT_TRUE(only<Refill>(after).empty());
+  EXPECT_EQ(state(harness, 2), LearnerState::retired);
+  EXPECT_EQ(harness.machine.wanted(), 3);
+  EXPECT_EQ(harness.machine.guest_places(), 1);
+  EXPECT_EQ(only<Assign>(harness.tell(kSecond, GuestReady{7})),
+            (std::vector<Assign>{{7, 2, 1, 0}}));
+  EXPECT_EQ(harness.machine.wanted(), 4);
+}
+
+TEST(Guest, ThatWasSilentForTooLongGetsAPlaceAgain) {
+  Harness harness(with_shards(4));
+  harness.start(2);
+  harness.tell(kSecond, GuestReady{5});
+  harness.tell(kSecond + harness.settings.expel_after, Tick{});
+  EXPECT_EQ(state(harness, 2), LearnerState::retired);
+  const Nanoseconds later = 2 * kSecond + harness.settings.expel_after;
+  const auto back = only<Assign>(harness.tell(later, GuestReady{5}));
+  EXPECT_EQ(back.size(), 1U);
+}
+
+TEST(Guest, ThatRetiresStaysASpare) {
+  Harness harness(with_shards(4));
+  harness.start(2);
+  harness.tell(kSecond, GuestReady{5});
+  EXPECT_EQ(only<Retire>(harness.tell(2 * kSecond, ScaleRequested{2})),
+            (std::vector<Retire>{{5, 2, 0}}));
+  EXPECT_TRUE(only<Assign>(harness.tell(3 * kSecond, GuestReady{5})).empty());
+  EXPECT_EQ(harness.machine.wanted(), 2);
+}
+
+TEST(Guest, ItsPlaceIsTheRunsOwnOnceItWasAskedFor) {
+  Harness harness(with_shards(4));
+  harness.start(2);
+  harness.tell(0, IslandReady{2});
+  harness.tell(kSecond, GuestReady{5});
+  harness.tell(kSecond, ScaleRequested{3});
+  EXPECT_EQ(harness.machine.guest_places(), 0);
+  EXPECT_EQ(only<Assign>(harness.tell(kSecond, IslandLost{5, "killed"})),
             (std::vector<Assign>{{2, 2, 1, 0}}));
-  EXPECT_EQ(only<Assign>(harness.tell(kSecond, IslandLost{2, "killed"})),
-            (std::vector<Assign>{{6, 2, 2, 0}}));
 }
 
 TEST(Scale, DownRetiresTheHighestWhoseIslandBecomesASpare) {

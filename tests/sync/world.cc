@@ -94,11 +94,7 @@ std::string World::play() {
       case Item::Kind::boot:
         if (!islands_[item.island].dead) {
           islands_[item.island].up = true;
-          if (std::exchange(islands_[item.island].guest, false)) {
-            send_up(islands_[item.island], GuestReady{item.island});
-          } else {
-            send_up(islands_[item.island], IslandReady{item.island});
-          }
+          say_ready(item.island);
         }
         break;
       case Item::Kind::step:
@@ -145,12 +141,13 @@ void World::tell(Nanoseconds now, const Event& event) {
       retired.push_back(number);
     }
   }
-  const int wanted = machine_.wanted();
   machine_.handle(now, event, recorded.actions);
   // A retired learner's id that is wanted again ends its last life for good.
-  const bool scaled = std::holds_alternative<ScaleRequested>(event) || machine_.wanted() > wanted;
   for (const int number : retired) {
-    if (scaled && islands_[number].learner < machine_.wanted()) islands_[number].expelled = true;
+    const int learner = islands_[number].learner;
+    if (machine_.learners()[learner].state != LearnerState::retired) {
+      islands_[number].expelled = true;
+    }
   }
   broken_ = invariants_.check(now, event, recorded.actions);
   if (now < plan_.calm + (plan_.end - plan_.calm) / 2) merges_when_settled_ = invariants_.merges();
@@ -208,6 +205,15 @@ void World::send_down(int number, const Action& action) {
   Down down{action, {}};
   if (std::holds_alternative<Refresh>(action)) down.versions = machine_.versions();
   push({island.last_arrival, 0, Item::Kind::to_island, number, 0, {}, std::move(down)});
+}
+
+void World::say_ready(int number) {
+  Island& island = islands_[number];
+  if (island.guest) {
+    send_up(island, GuestReady{number});
+  } else {
+    send_up(island, IslandReady{number});
+  }
 }
 
 void World::send_up(Island& island, const Event& event) {
@@ -279,7 +285,7 @@ void World::receive(int number, const Down& down) {
   } else {  // Expel, Retire
     island.learner = -1;
     ++island.epoch;
-    send_up(island, IslandReady{number});
+    say_ready(number);
     return;
   }
   if (island.learner < 0) return;

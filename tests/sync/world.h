@@ -79,7 +79,7 @@ class World {
   struct Island {
     bool up = false;  // started, whether or not it has said so
     bool dead = false;
-    bool guest = false;  // that has not said yet that it is ready
+    bool guest = false;
     int learner = -1;
     int incarnation = -1;
     bool expelled = false;  // what its life does counts no more, whether or not it has heard of it
@@ -120,6 +120,7 @@ class World {
   void tell(Nanoseconds now, const Event& event);
   void carry_out(const std::vector<Action>& actions);
   void send_down(int island, const Action& action);
+  void say_ready(int number);
   void send_up(Island& island, const Event& event);
   void boot(int island, Nanoseconds at);
   void receive(int number, const Down& down);
