@@ -17,7 +17,7 @@ enum class ReplicaKind : std::int32_t {
   merged,     // theta and momentum of `fragment` at `version`; the event Merged follows
   chaos,      // the chaos plan was asked at `seconds`, and faults were due
   heartbeat,  // the sender lives; of one that merges, text: what it has counted
-  collect,    // asks for every fragment that is held, for the checkpoint of `round`
+  collect,    // asks for every fragment that is held, for this `cut`
   part,       // theta and momentum of `fragment` at `version`, as they stood at `collect`
   finish,     // the run is concluded
 };
@@ -31,7 +31,7 @@ struct ReplicaHeader {
   std::int32_t version = 0;
   std::int32_t orderly = 0;  // finish: nobody died
   double seconds = 0;
-  std::int64_t round = 0;
+  std::int64_t cut = 0;  // number of a global state that is collected
 };
 
 struct ReplicaMessage {

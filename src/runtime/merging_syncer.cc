@@ -41,7 +41,7 @@ std::optional<MergingSyncer::End> MergingSyncer::turn() {
   const auto first = streams_.decisions.poll(messages);
   for (const auto& message : messages) {
     if (message.header.kind == link::ReplicaKind::event) follow(message.text);
-    if (message.header.kind == link::ReplicaKind::collect) send_all(message.header.round);
+    if (message.header.kind == link::ReplicaKind::collect) send_all(message.header.cut);
     if (message.header.kind == link::ReplicaKind::finish) {
       return message.header.orderly != 0 ? End::concluded : End::concluded_after_losses;
     }
@@ -172,14 +172,14 @@ void MergingSyncer::mend(const sync::Report& report) {
 }
 
 // No merge is under way: the first syncer asks between two rounds.
-void MergingSyncer::send_all(std::int64_t round) {
+void MergingSyncer::send_all(std::int64_t cut) {
   for (int p = 0; p < setup_.fragment_count(); ++p) {
     if (!state_.holds(p)) continue;
     link::ReplicaHeader header;
     header.kind = link::ReplicaKind::part;
     header.fragment = p;
     header.version = state_.version(p);
-    header.round = round;
+    header.cut = cut;
     streams_.fragments.send_fragment(header, state_.theta(p), state_.momentum(p));
   }
 }

@@ -76,7 +76,7 @@ class MergingSyncer {
 
   void begin_life(int peer, int learner, int incarnation);
   void mend(const sync::Report& report);
-  void send_all(std::int64_t round);
+  void send_all(std::int64_t cut);
   std::optional<int> peer_of(int learner, int incarnation) const;
 
   const Setup& setup_;

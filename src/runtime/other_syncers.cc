@@ -45,10 +45,10 @@ void OtherSyncers::tell(const std::string& entry) {
   for (Other& other : others_) other.streams.decisions->send_text(header, entry);
 }
 
-void OtherSyncers::collect(std::int64_t round) {
+void OtherSyncers::collect(std::int64_t cut) {
   link::ReplicaHeader header;
   header.kind = link::ReplicaKind::collect;
-  header.round = round;
+  header.cut = cut;
   for (Other& other : others_) other.streams.decisions->send_text(header, "");
 }
 

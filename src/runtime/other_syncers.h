@@ -52,7 +52,7 @@ class OtherSyncers {
   void tell(const std::string& entry);
 
   // Asks for every fragment of theirs, as it stands after the entries told so far.
-  void collect(std::int64_t round);
+  void collect(std::int64_t cut);
 
   News poll();
 

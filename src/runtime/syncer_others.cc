@@ -23,11 +23,8 @@ void SyncerProcess::tell_others(const std::string& entry) {
            std::holds_alternative<sync::Finish>(action);
   });
   // Where links are slower than the rounds, a checkpoint is left out.
-  if (due && (cuts_.empty() || machine_.finished())) {
-    int missing = 0;
-    for (int p = 0; p < setup_.fragment_count(); ++p) missing += state_.holds(p) ? 0 : 1;
-    others_->collect(machine_.rounds());
-    cuts_.push_back({machine_.rounds(), state_, missing});
+  if (due && (!cuts_.under_way() || machine_.finished())) {
+    others_->collect(cuts_.begin(machine_.rounds(), state_, setup_.fragment_count()));
   }
   others_->tell(entry);
 }
@@ -70,19 +67,10 @@ void SyncerProcess::tell_deliveries() {
 }
 
 void SyncerProcess::take_part(link::ReplicaMessage part) {
-  // Two cuts may be of one round, the last checkpoint and the end: one syncer's parts of both may
-  // come before another's of the first.
-  const auto cut = std::ranges::find_if(cuts_, [&](const Cut& each) {
-    return each.round == part.header.round && each.state.theta(part.header.fragment) == nullptr;
-  });
-  if (cut == cuts_.end()) return;
-  cut->state.put({part.header.fragment, std::make_shared<const link::Values>(std::move(part.theta)),
-                  std::make_shared<const link::Values>(std::move(part.momentum))},
-                 part.header.version);
-  if (--cut->missing > 0) return;
+  auto cut = cuts_.take(std::move(part));
+  if (!cut) return;
   if (cut->file) save(cut->file, cut->state);
   if (finish_) whole_.emplace(std::move(cut->state));
-  cuts_.erase(cut);
 }
 
 // As after the death of an only syncer, the run goes on from its last global checkpoint: learners

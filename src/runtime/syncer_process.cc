@@ -313,7 +313,7 @@ void SyncerProcess::begin_contributions() {
 bool SyncerProcess::goodbyes_done() {
   const bool all = std::all_of(islands_.begin(), islands_.end(),
                                [](const IslandBook& book) { return book.lost || book.finished; });
-  if (!cuts_.empty() && !failure_) return false;
+  if (cuts_.under_way() && !failure_) return false;
   if (!all && now_seconds() > goodbye_deadline_) {
     log_warning("some islands did not say goodbye in time");
     ++lost_islands_;

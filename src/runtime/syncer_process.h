@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "runtime/chaos.h"
 #include "runtime/checkpoint_words.h"
 #include "runtime/checkpoint_writer.h"
+#include "runtime/cuts.h"
 #include "runtime/fragment_sender.h"
 #include "runtime/global_state.h"
 #include "runtime/merge_statistics.h"
@@ -132,12 +132,6 @@ class SyncerProcess {
   void publish_acknowledged();
 
   // The syncers that merge beside this one (syncer_others.cc).
-  struct Cut {
-    std::int64_t round;
-    GlobalState state;                                   // what has been collected so far
-    int missing;                                         // fragments
-    std::shared_ptr<checkpoint::Global> file = nullptr;  // to be saved in; null: not saved
-  };
   void tell_others(const std::string& entry);
   void listen_to_others();
   void take_part(link::ReplicaMessage part);
@@ -258,7 +252,7 @@ class SyncerProcess {
     double deadline;
   };
   std::vector<Unpublished> unpublished_;
-  std::list<Cut> cuts_;
+  Cuts cuts_;
   std::optional<GlobalState> whole_;        // the last one that was collected
   std::deque<sync::Delivery> undisclosed_;  // of others: the learner's report is not there yet
   std::optional<std::string> failure_;

@@ -17,8 +17,8 @@ void SyncerProcess::act(const sync::SaveGlobal& action) {
   auto file = std::make_shared<checkpoint::Global>(checkpoint_of(machine_, setup_, action.round));
   if (others_ == nullptr) {
     save(file, state_);
-  } else if (!cuts_.empty() && cuts_.back().round == action.round) {
-    cuts_.back().file = std::move(file);
+  } else {
+    cuts_.save_newest(action.round, std::move(file));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "runtime/cuts.h"
 #include "runtime/fragment_sender.h"
 #include "runtime/global_state.h"
 #include "runtime/machine_settings.h"
@@ -121,6 +122,47 @@ TEST(GlobalStateShare, PartsPutTogetherAreTheWholeOfOneSyncer) {
     EXPECT_EQ(*third.momentum(p), *one.momentum(p));
     EXPECT_EQ(third.version(p), 2);
   }
+}
+
+// What the holder of a fragment sends for a cut.
+link::ReplicaMessage part_of(const GlobalState& holder, int fragment, std::int64_t cut) {
+  link::ReplicaMessage part;
+  part.header.kind = link::ReplicaKind::part;
+  part.header.fragment = fragment;
+  part.header.version = holder.version(fragment);
+  part.header.cut = cut;
+  part.theta = *holder.theta(fragment);
+  part.momentum = *holder.momentum(fragment);
+  return part;
+}
+
+TEST(Cuts, PartsOfTwoOfOneRoundComeInAnyOrder) {
+  const runtime::Setup setup = shared_setup(3);
+  const GlobalState first(setup, {0, 3});
+  GlobalState second(setup, {1, 3}), third(setup, {2, 3});
+  Cuts cuts;
+  const auto file = std::make_shared<checkpoint::Global>();
+  const std::int64_t checkpoint = cuts.begin(10, first, kFragments);
+  cuts.save_newest(10, file);
+  // The second syncer is quick: its parts of both cuts come before the third's of the first.
+  EXPECT_FALSE(cuts.take(part_of(second, 1, checkpoint)));
+  EXPECT_FALSE(cuts.take(part_of(second, 4, checkpoint)));
+  const std::uint64_t early = GlobalState(setup).digest();
+  merge_twice(second, 1);
+  const std::int64_t end = cuts.begin(10, first, kFragments);
+  EXPECT_FALSE(cuts.take(part_of(second, 1, end)));
+  EXPECT_FALSE(cuts.take(part_of(second, 4, end)));
+  const auto saved = cuts.take(part_of(third, 2, checkpoint));
+  ASSERT_TRUE(saved);
+  EXPECT_EQ(saved->file, file);
+  EXPECT_EQ(saved->state.digest(), early) << "it has parts of the other cut";
+  EXPECT_TRUE(cuts.under_way());
+  const auto last = cuts.take(part_of(third, 2, end));
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->file, nullptr);
+  EXPECT_EQ(*last->state.theta(1), *second.theta(1));
+  EXPECT_FALSE(cuts.under_way());
+  EXPECT_FALSE(cuts.take(part_of(third, 2, end))) << "of a cut that is over";
 }
 
 TEST(FragmentSenderShare, AJoinerGetsWhatTheSyncerHoldsMarkedWithItsLife) {
