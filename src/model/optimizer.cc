@@ -121,10 +121,21 @@ std::unique_ptr<Optimizer> make_optimizer(std::span<const TensorInfo> tensors,
   return std::make_unique<AdamW>(tensors, settings, kernels);
 }
 
+namespace {
+
+double warm_up(const config::Train& settings, std::int64_t step) {
+  if (step >= settings.warmup) return settings.lr;
+  return settings.lr * static_cast<double>(step + 1) / static_cast<double>(settings.warmup);
+}
+
+}  // namespace
+
+double learning_rate(const config::Train& settings, std::int64_t step, std::int64_t updates) {
+  return std::min(learning_rate(settings, step), warm_up(settings, updates));
+}
+
 double learning_rate(const config::Train& settings, std::int64_t step) {
-  if (step < settings.warmup) {
-    return settings.lr * static_cast<double>(step + 1) / static_cast<double>(settings.warmup);
-  }
+  if (step < settings.warmup) return warm_up(settings, step);
   if (settings.schedule == "constant") return settings.lr;
   const double least = settings.lr * settings.min_lr;
   if (step >= settings.steps) return least;

@@ -101,4 +101,8 @@ std::unique_ptr<Optimizer> make_optimizer(std::span<const TensorInfo> tensors,
 // constant after it.
 double learning_rate(const config::Train& settings, std::int64_t step);
 
+// The same for an optimizer that has made so many updates since its moments were new, which may be
+// in the middle of the run: at most what the warm-up allows it.
+double learning_rate(const config::Train& settings, std::int64_t step, std::int64_t updates);
+
 }  // namespace archipelago::model

@@ -161,7 +161,7 @@ void LearnerState::step(const std::function<void(std::span<float>)>& average) {
   if (!is_sound_) optimizer_->reset();
   last_step_.loss = means[0];
   if (model_->accuracy()) last_step_.accuracy = means[1];
-  last_step_.learning_rate = model::learning_rate(config_.train, step_of_run);
+  last_step_.learning_rate = model::learning_rate(config_.train, step_of_run, optimizer_->steps());
   last_step_.gradient_norm =
       optimizer_->step(model_->parameters(), model_->gradients(), last_step_.learning_rate);
   ++steps_;

@@ -114,6 +114,21 @@ TEST(AdamW, RestoredStateContinuesTheSame) {
   EXPECT_EQ(parameters, copy);
 }
 
+TEST(LearningRate, WarmsUpAgainWhereMomentsAreNew) {
+  config::Train settings;
+  settings.lr = 2;
+  settings.min_lr = 0.1;
+  settings.warmup = 4;
+  settings.steps = 104;
+  for (const int step : {0, 1, 3, 4, 54, 200}) {
+    EXPECT_EQ(learning_rate(settings, step, step), learning_rate(settings, step));
+  }
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 54, 1), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 54, 2), learning_rate(settings, 54));
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 104, 0), 0.2);
+}
+
 TEST(LearningRate, WarmsUpFallsAsACosineAndStays) {
   config::Train settings;
   settings.lr = 2;

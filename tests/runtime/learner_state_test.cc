@@ -218,6 +218,24 @@ TEST_F(LearnerStateTest, EachLearnerHasItsOwnOptions) {
   EXPECT_NE(results[0], results[2]);
 }
 
+TEST_F(LearnerStateTest, NewMomentsInTheMiddleOfTheRunAreWarmedUp) {
+  const Run run = make_run();
+  const auto& train = run.setup.config.train;
+  ASSERT_GT(train.warmup, 1);
+  LearnerState state(run.setup, *run.dataset, kernels(), 0, 0, 1);
+  state.begin(3, 0, nullptr);
+  state.take_fixed_share();
+  receive(run, state, initial(run));
+  state.set_run_tokens((train.warmup + 5) * run.setup.step_tokens);
+  link::Report report;
+  this->train(state, 1);
+  state.describe(report);
+  EXPECT_DOUBLE_EQ(report.learning_rate, train.lr / static_cast<double>(train.warmup));
+  this->train(state, static_cast<int>(train.warmup));
+  state.describe(report);
+  EXPECT_DOUBLE_EQ(report.learning_rate, model::learning_rate(train, 2 * train.warmup + 5));
+}
+
 TEST_F(LearnerStateTest, MomentsOfAnotherOptimizerAreNotTaken) {
   config_.learners[1] = {{"train.optimizer", "sgd"}};
   const Run run = make_run();
