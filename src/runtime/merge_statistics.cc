@@ -10,7 +10,7 @@ namespace archipelago::runtime {
 namespace {
 
 constexpr double kWarningSeconds = 60;
-constexpr const char* kUnsound[] = {"diverged", "not finite", "outlier"};
+constexpr const char* kUnsound[] = {"diverged", "not finite", "outlier", "too long alone"};
 
 }  // namespace
 

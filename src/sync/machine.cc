@@ -162,7 +162,7 @@ void Machine::on(const Delivery& event, std::vector<Action>& actions) {
       rounds_.take(event, fragment_exists ? versions_[event.fragment] : 0, last_opened_);
   if (!refusal.empty()) {
     discard(refusal);
-    if (!std::isfinite(event.norm) && refusal == "not finite") {
+    if (Rounds::is_unsound(refusal)) {
       refresh(event.learner, event.incarnation, event.round, actions);
     }
   }

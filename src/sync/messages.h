@@ -220,7 +220,8 @@ struct Discard {
   int incarnation;
   std::int64_t round;
   int fragment;
-  std::string reason;  // late, stale incarnation, duplicate, not finite, diverged, outlier, ...
+  std::string reason;  // late, stale incarnation, duplicate, not finite, too long alone, diverged,
+                       // outlier, ...
   bool operator==(const Discard&) const = default;
 };
 

@@ -9,6 +9,9 @@ namespace {
 constexpr int kPeersForMedian = 2;  // others in the round
 constexpr std::size_t kMergesForMedian = 3;
 constexpr std::size_t kNormsKept = 8;
+constexpr int kMostMissed = 4;  // merges of a fragment, and intervals trained meanwhile
+constexpr const char* kNotFinite = "not finite";
+constexpr const char* kTooLongAlone = "too long alone";
 
 }  // namespace
 
@@ -116,7 +119,8 @@ std::string Rounds::take(const Delivery& delivery, std::int32_t version, std::in
   if (delivery.fragment != round->fragment) return "wrong fragment";
   if (delivery.base_version > version) return "base newer than the clock";
   if (delivery.steps < 0 || delivery.tokens < 0) return "negative counters";
-  if (!std::isfinite(delivery.norm)) return "not finite";
+  if (!std::isfinite(delivery.norm)) return kNotFinite;
+  if (was_too_long_alone(delivery, version)) return kTooLongAlone;
   answer.state = Answer::State::delivered;
   --round->refused;
   ++round->delivered;
@@ -126,6 +130,17 @@ std::string Rounds::take(const Delivery& delivery, std::int32_t version, std::in
   answer.at_tokens = delivery.at_tokens;
   answer.tokens = delivery.tokens;
   return {};
+}
+
+bool Rounds::is_unsound(const std::string& refusal) {
+  return refusal == kNotFinite || refusal == kTooLongAlone;
+}
+
+// Cut off, it trained on while the others went elsewhere: no outlier by its steps, but so many that
+// it would draw all of Theta after it. Who is fast has missed nothing, who is slow made few steps.
+bool Rounds::was_too_long_alone(const Delivery& delivery, std::int32_t version) const {
+  return version - delivery.base_version > kMostMissed &&
+         static_cast<double>(delivery.steps) > kMostMissed * settings_.interval;
 }
 
 double Rounds::median(std::vector<double>& values) const {

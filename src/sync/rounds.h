@@ -62,8 +62,10 @@ class Rounds {
   void drop_life(int learner, int incarnation, std::vector<Action>& actions);
 
   // Takes the delivery into its open round, or refuses it. `version`: the clock of its fragment.
-  // Returns why it is refused; empty: taken.
+  // Returns why it is refused; empty: taken. What is_unsound() is the learner's own state, which a
+  // Refresh mends.
   std::string take(const Delivery& delivery, std::int32_t version, std::int64_t last_opened);
+  static bool is_unsound(const std::string& refusal);
 
   // Learners of the round that have diverged, or whose norm is `settings.outlier` times the median
   // norm of the others in the round, where there are two or more, else of recent merges of this
@@ -98,6 +100,7 @@ class Rounds {
   int merging() const { return merging_; }
 
  private:
+  bool was_too_long_alone(const Delivery& delivery, std::int32_t version) const;
   double median(std::vector<double>& values) const;
   void refuse(Round& round, int learner, const char* reason);
   void refuse_outliers(Round& round);

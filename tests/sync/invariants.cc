@@ -173,8 +173,10 @@ void Invariants::note_delivery(Nanoseconds now, const Delivery& delivery,
                      found->second.asked.contains({delivery.learner, delivery.incarnation});
   const bool first = asked && !found->second.taken.contains(delivery.learner) &&
                      !found->second.refused.contains(delivery.learner);
-  const bool sound =
-      std::isfinite(delivery.norm) && delivery.base_version <= versions_[delivery.fragment];
+  const std::int32_t missed = versions_[delivery.fragment] - delivery.base_version;
+  const bool too_long_alone =
+      missed > 4 && static_cast<double>(delivery.steps) > 4 * settings_.interval;
+  const bool sound = std::isfinite(delivery.norm) && missed >= 0 && !too_long_alone;
   const bool good = (current || (it.retired && it.incarnation == delivery.incarnation)) && open &&
                     asked && first && sound;
   if (refusal == nullptr) {

@@ -314,6 +314,35 @@ TEST(Rounds, AreNotHeldUpByWhoWasRefused) {
             (std::vector<Contribution>{{1, 0, 200}, {2, 0, 200}}));
 }
 
+// A learner that was cut off and trained on: refused where it both missed merges and made steps.
+TEST(Rounds, WhoWasTooLongAloneTakesTheGlobalState) {
+  for (const auto& [missed, steps, refused] :
+       {std::tuple{5, 9, true}, {4, 9, false}, {5, 8, false}, {0, 1000, false}}) {
+    Settings settings = small();
+    settings.interval = 2;
+    settings.fragments = 1;
+    Harness harness(settings);
+    harness.start(2);
+    std::int64_t round = 1;
+    for (; round <= 5; ++round) {
+      harness.tick_until(round * 10 * kSecond);
+      harness.tell(round * 10 * kSecond, harness.delivery(0, round));
+      harness.tick_until((round * 10 + 9) * kSecond);
+      harness.tell((round * 10 + 9) * kSecond, Merged{round, 0});
+      harness.tell((round * 10 + 9) * kSecond, harness.report(0, round));
+      harness.tell((round * 10 + 9) * kSecond, harness.report(1, round));
+    }
+    ASSERT_EQ(harness.machine.versions().front(), 5);
+    harness.tick_until(60 * kSecond);
+    Delivery late = harness.delivery(1, round, 1, steps);
+    late.base_version = 5 - missed;
+    const auto actions = harness.tell(60 * kSecond, late);
+    const std::vector<Discard> discard = {{1, 0, round, 0, "too long alone"}};
+    EXPECT_EQ(only<Discard>(actions), refused ? discard : std::vector<Discard>{});
+    EXPECT_EQ(only<Refresh>(actions).size(), refused ? 1U : 0U);
+  }
+}
+
 TEST(Rounds, AnOutlierAmongItsPeersIsRefused) {
   Harness harness(small());
   harness.start(3);
