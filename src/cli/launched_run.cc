@@ -56,6 +56,19 @@ std::string at_percent(const fs::path& folder) {
   return text;
 }
 
+bool has_checkpoint_since(fs::file_time_type time, const fs::path& folder) {
+  return std::ranges::any_of(checkpoint::list_global(folder / "checkpoints"),
+                             [&](const checkpoint::NamedFile& file) {
+                               std::error_code error;
+                               const auto written = fs::last_write_time(file.path, error);
+                               return !error && written >= time;
+                             });
+}
+
+bool has_checkpoint(const fs::path& folder) {
+  return has_checkpoint_since(fs::file_time_type::min(), folder);
+}
+
 std::string last_words(const nlohmann::json& summary, const config::RunConfig& config) {
   const std::string outcome = summary.value("outcome", "");
   if (outcome == "complete") {
@@ -69,16 +82,8 @@ std::string last_words(const nlohmann::json& summary, const config::RunConfig& c
   std::string text = how + at_percent(config.out);
   if (!config::has_syncer(config)) return text;  // these methods cannot go on
   if (outcome == "diverged") text += "; try a lower train.lr";
+  if (!has_checkpoint(config.out)) return text + "; there is no global checkpoint to go on from";
   return text + "; go on with: archipelago launch -- --out " + shell_word(config.out) + " --resume";
-}
-
-bool has_checkpoint_since(fs::file_time_type time, const fs::path& folder) {
-  return std::ranges::any_of(checkpoint::list_global(folder / "checkpoints"),
-                             [&](const checkpoint::NamedFile& file) {
-                               std::error_code error;
-                               const auto written = fs::last_write_time(file.path, error);
-                               return !error && written >= time;
-                             });
 }
 
 // Whether a rank may have ended with it, and mpirun by its example.
@@ -91,9 +96,7 @@ bool is_ours(int mpirun_code) {
 // Where the run did not get as far as its summary.
 int code_without_summary(int mpirun_code, const fs::path& folder) {
   if (is_ours(mpirun_code)) return mpirun_code;
-  const ExitCode code = has_checkpoint_since(fs::file_time_type::min(), folder)
-                            ? ExitCode::try_again
-                            : ExitCode::internal;
+  const ExitCode code = has_checkpoint(folder) ? ExitCode::try_again : ExitCode::internal;
   log_error(
       "the job ended without a word (mpirun: " + std::to_string(mpirun_code) + ")" +
       (code == ExitCode::try_again ? "; its checkpoints are there, go on with --resume" : ""));
@@ -350,9 +353,11 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts,
     if (asked || (all_hosts.size() > 1 && hosts.empty())) break;
     // Before that, what is in the folder may be another run, which only its owner may go on with.
     config.resume = config.resume || has_written_status(config.out, first_start);
-    log_warning(has_written_status(config.out, started)
+    log_warning(!has_written_status(config.out, started) ? "the start failed; trying again"
+                : has_checkpoint(config.out)
                     ? "the run failed as a whole; starting it again from its newest checkpoint"
-                    : "the start failed; trying again");
+                    : "the run failed as a whole, before its first global checkpoint; starting it "
+                      "again from the beginning");
   }
   // Ranks that were killed on other hosts have left their files there.
   if (hosts.size() > 1) run_on_each(hosts, {"rm", "-rf", Scratch::name().string()}, asked);

@@ -68,12 +68,20 @@ void tell_of_restored(const Job& job) {
   }
 }
 
+void warn_of_nothing_to_resume(const Job& job) {
+  if (job.session.rank() != Layout::kSyncer) return;
+  log_warning(
+      "--resume: " + job.folder.path().string() + " holds " +
+      (job.folder.holds_run() ? "a run, but no global checkpoint to go on from" : "no run") +
+      "; training begins anew");
+}
+
 void restore(Job& job) {
   if (!job.setup->config.chaos.empty()) job.struck = struck_faults(job.folder.events());
   job.restored = checkpoint::newest_global(job.folder.checkpoints());
   if (!job.restored) {
     const auto damaged = checkpoint::list_global(job.folder.checkpoints());
-    if (damaged.empty()) return;
+    if (damaged.empty()) return warn_of_nothing_to_resume(job);
     throw Error(ExitCode::bad_data, "none of the " + std::to_string(damaged.size()) +
                                         " global checkpoints in " +
                                         job.folder.checkpoints().string() +

@@ -28,6 +28,9 @@ class RunFolder {
   // The same for a run that --resume cannot go on with later.
   void open_for_one_start();
 
+  // Whether a run has been here: there are metrics or checkpoints.
+  bool holds_run() const;
+
   // Throws Error(configuration) where another run uses the folder now, and names its process.
   void require_unused() const;
 
@@ -68,7 +71,6 @@ class RunFolder {
  private:
   [[noreturn]] void refuse(const std::string& why) const;
   [[noreturn]] void refuse_used() const;
-  bool holds_run() const;
   void take();
   void require_room() const;
 

@@ -46,6 +46,13 @@ class Divergence(MpiTest):
         self.assertEqual(run.status()["state"], "failed")
         self.assertIn("diverged: every learner's loss", self.what_happened(run))
 
+    def test_all_before_the_first_checkpoint(self):
+        run = self.start(launch=True, train__steps=100_000, checkpoint__global_rounds=100_000, **EXPLODING)
+        self.assertEqual(run.wait(), DIVERGED)
+        self.assertEqual(list((run.out / "checkpoints").glob("global-*")), [])
+        self.assertRegex(run.log().splitlines()[-1],
+                         r"; try a lower train\.lr; there is no global checkpoint to go on from\Z")
+
     def test_all_of_data_parallel_training(self):
         run = self.start(launch=True, method="data-parallel", train__steps=100_000, sync__spares=None,
                          **EXPLODING)

@@ -189,9 +189,22 @@ class Refusals(MpiTest):
         self.assertEqual(self.contents(run.out), before)
 
     def test_resume_of_nothing(self):
-        # So that a script may always say --resume.
-        run = self.small("--resume", train__steps=60)
+        # So that a script may always say --resume; but a folder's name may be misspelt.
+        self.small(train__steps=60).finish(DONE)
+        run = self.small("--resume", train__steps=60, out=self.folder / "rum")
         run.finish(DONE)
+        self.assert_warned_once(run, f"{run.out} holds no run; training begins anew")
+
+        for path in (run.out / "checkpoints").glob("global-*"):
+            path.unlink()
+        again = self.resume(run)
+        again.finish(DONE)
+        self.assert_warned_once(again, f"{run.out} holds a run, but no global checkpoint")
+
+    def assert_warned_once(self, job, words):
+        warnings = [line for line in job.log().splitlines() if " WARN " in line and "--resume" in line]
+        self.assertEqual(len(warnings), 1, job.log())
+        self.assertIn(words, warnings[0])
 
     def small_disk(self, kib):
         disk = self.folder / "disk"

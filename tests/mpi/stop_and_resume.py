@@ -107,6 +107,15 @@ class StopAndResume(MpiTest):
         self.assert_tokens_counted_once(run)
         self.assert_left_alone_once_complete(run)
 
+    def test_the_launcher_begins_anew_where_there_is_no_checkpoint(self):
+        run = self.start(launch=True, sync__spares=0, train__steps=2000, checkpoint__global_rounds=ENDLESS)
+        run.wait_until_training()
+        run.kill(run.status()["syncer"]["pid"])
+        self.assertEqual(run.wait(), DONE)
+        self.assertIn("before its first global checkpoint; starting it again from the beginning\n", run.log())
+        self.assertNotIn("from its newest checkpoint", run.log())
+        self.assertEqual(sum("settings" in entry for entry in run.events()), 2)
+
     def assert_left_alone_once_complete(self, run):
         contents = lambda: {path.name: path.read_bytes() for path in run.out.glob("*.json*")}
         before = contents()
