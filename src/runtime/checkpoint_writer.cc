@@ -53,10 +53,9 @@ void CheckpointWriter::run() {
       job_->write();
     } catch (const std::exception& error) {
       failed = true;
-      log_warning("could not write " + job_->what +
-                  "; training goes on, the checkpoint before it "
-                  "stays: " +
-                  error.what());
+      log_warning(
+          "could not write " + job_->what +
+          "; training goes on, and the checkpoints before it, if any, stay: " + error.what());
     }
     lock.lock();
     last_failed_ = failed;

@@ -10,7 +10,7 @@
 namespace archipelago::runtime {
 
 // Writes checkpoints one after the other on a thread of its own, so that neither steps nor rounds
-// wait for a disk. A write that fails (a full disk) is logged; the checkpoint before it stays. HDF5
+// wait for a disk. A write that fails (a full disk) is logged; the checkpoints before it stay. HDF5
 // must be used by no other thread meanwhile.
 class CheckpointWriter {
  public:

@@ -1,17 +1,14 @@
 #include "runtime/dry_run.h"
 
 #include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <optional>
 #include <sstream>
-#include <system_error>
 
 #include "config/options.h"
 #include "core/units.h"
 #include "kernels/kernels.h"
 #include "link/mailbox.h"
 #include "model/size.h"
+#include "runtime/checkpoint_room.h"
 #include "runtime/clock.h"
 #include "runtime/learner_memory.h"
 #include "runtime/validation.h"
@@ -122,51 +119,23 @@ void add_memory(std::ostream& out, const Setup& setup, std::int64_t data_bytes) 
   for (int syncer = 0; syncer < sync.syncers; ++syncer) add_syncer(out, setup, syncer);
 }
 
-// The folder, or what there is of the way to it; nothing where it has no name.
-std::optional<std::filesystem::path> existing_part(const std::filesystem::path& folder) {
-  std::error_code error;
-  auto part = std::filesystem::absolute(folder, error);
-  if (folder.empty() || error) return std::nullopt;
-  while (!std::filesystem::exists(part, error) && part.has_relative_path()) {
-    part = part.parent_path();
-  }
-  return part;
-}
-
-// Global checkpoints that stay for ever.
-double kept_for_ever(const Setup& setup) {
-  const config::Checkpoint& options = setup.config.checkpoint;
-  if (options.keep_every == 0) return 0;
-  const config::Sync& sync = setup.config.sync;
-  const double rounds =
-      static_cast<double>(setup.config.train.steps) * sync.fragments / sync.interval;
-  return std::floor(rounds /
-                    static_cast<double>(std::max(options.keep_every, options.global_rounds)));
-}
-
 void add_checkpoints(std::ostream& out, const Setup& setup) {
   const CheckpointBytes one = checkpoint_bytes(setup);
-  auto needed = static_cast<double>(one.global + one.learners);
+  const double needed = bytes_of_checkpoints(setup);
   out << "checkpoints:\n  a global one " << bytes_text(static_cast<double>(one.global));
   if (config::has_syncer(setup.config)) {
-    const auto keep = static_cast<double>(setup.config.checkpoint.keep);
     const double for_ever = kept_for_ever(setup);
-    needed *= keep + 1;  // a new one is written before the oldest goes
-    needed += for_ever * static_cast<double>(one.global);
     out << ", one of every learner " << bytes_text(static_cast<double>(one.learners)) << "; "
-        << keep << " of each are kept, and one on its way";
+        << setup.config.checkpoint.keep << " of each are kept, and one on its way";
     if (for_ever > 0) out << ", and " << for_ever << " global ones for ever";
     out << ": together " << bytes_text(needed) << '\n';
   } else {
     out << ", at the end\n";
   }
-  const auto folder = existing_part(setup.config.out);
-  if (!folder) return;
-  std::error_code error;
-  const auto room = static_cast<double>(std::filesystem::space(*folder, error).available);
-  if (error) return;
-  out << "  free in " << folder->string() << ": " << bytes_text(room)
-      << (room < needed ? ", which is too little" : "") << '\n';
+  const auto room = free_room(setup.config.out);
+  if (!room) return;
+  out << "  free in " << room->folder.string() << ": " << bytes_text(room->free)
+      << (room->holds(needed) ? "" : ", which is too little") << '\n';
 }
 
 double encoded(fragment::Encoding encoding, std::int64_t elements) {
@@ -241,18 +210,6 @@ void add_exchange(std::ostream& out, const Setup& setup, const model::Size& size
 }
 
 }  // namespace
-
-CheckpointBytes checkpoint_bytes(const Setup& setup) {
-  constexpr std::int64_t kBytes = sizeof(float);
-  CheckpointBytes bytes{.global = 2 * kBytes * setup.parameters};
-  if (!config::has_syncer(setup.config)) return bytes;
-  for (int learner = 0; learner < setup.config.sync.learners; ++learner) {
-    const auto own = config::for_learner(setup.config, learner);
-    const std::int64_t moments = own.train.optimizer == "sgd" ? 1 : 2;
-    bytes.learners += (1 + moments) * kBytes * setup.parameters;
-  }
-  return bytes;
-}
 
 std::string describe_run(const Setup& setup, const data::Dataset* dataset) {
   const model::Size size = model::size_of(setup.config.model);

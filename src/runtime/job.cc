@@ -15,6 +15,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "runtime/chaos.h"
+#include "runtime/checkpoint_room.h"
 #include "runtime/checkpoint_words.h"
 #include "runtime/device.h"
 #include "runtime/machine_settings.h"
@@ -182,6 +183,7 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
       std::filesystem::remove(job.folder.summary());
       write_file(job.folder.config(), config::write_ini(job.setup->config), Durability::flushed);
       write_first_status(job);
+      warn_of_little_room(*job.setup);
     }
   });
 }

@@ -227,6 +227,7 @@ class Refusals(MpiTest):
 
         # Full only later: the run goes on, says so, and the last good checkpoints stay.
         run = self.small(out=disk / "run2", train__steps=ENDLESS, checkpoint__learner_steps=ENDLESS)
+        run.wait_for("it was said at the start", lambda: "the checkpoints will take up to" in run.log())
         failures = lambda: run.log().count("could not write the global checkpoint")
         run.wait_for("checkpoints failed", lambda: failures() > 0)
         failed = failures()
