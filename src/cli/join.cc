@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -61,6 +63,24 @@ std::vector<config::Option> options_of(JoinOptions& o) {
   };
 }
 
+// Why no island can come in now; nothing where the syncer answers.
+std::optional<std::string> closed(const std::filesystem::path& file) {
+  const auto invitation = runtime::read_invitation(file);
+  if (!invitation) {
+    return "there is no " + file.string() +
+           ": the run has to train, and to be started with --sync.listen, which writes it; a copy "
+           "of the run's folder needs one of it, too";
+  }
+  try {
+    const auto silence = link::silence_of(invitation->address, kAnswerSeconds);
+    if (!silence) return std::nullopt;
+    return *silence + ", the address in " + file.string() +
+           ": the run has to train, and this host to reach it";
+  } catch (const Error& error) {
+    throw Error(error.code(), file.string() + ": " + error.what());
+  }
+}
+
 // Whether the run has trained all it is to train.
 bool is_complete(const runtime::RunFolder& folder) {
   const auto summary = nlohmann::json::parse(std::ifstream(folder.summary()), nullptr, false);
@@ -104,8 +124,9 @@ bool is_final(int code) {
 int run_join(std::span<const std::string> arguments) {
   const auto separator = std::ranges::find(arguments, "--");
   JoinOptions options;
-  const auto positional =
-      read_arguments(kUsage, options_of(options), {arguments.begin(), separator});
+  const std::vector<std::string> own(arguments.begin(), separator);
+  require_separator(own, separator != arguments.end(), kUsage.synopsis);
+  const auto positional = read_arguments(kUsage, options_of(options), own);
   if (!positional) return 0;
   const runtime::RunFolder folder(positional->front());
   if (!std::filesystem::exists(folder.config())) {
@@ -127,16 +148,16 @@ int run_join(std::span<const std::string> arguments) {
   const LaunchPlan plan = make_guest_plan(config, words, program_file(), scratch.path());
   auto deadline = Clock::now() + Seconds(options.patience);
   int crashes = 0;
+  const std::string patience = std::to_string(std::lround(options.patience)) + " s";
   bool waits = false;
   for (;;) {
     Attempt last{.code = static_cast<int>(ExitCode::try_again)};
-    const auto invitation = runtime::read_invitation(folder.invitation());
-    if (invitation && link::answers(invitation->address, kAnswerSeconds)) {
+    const auto why = closed(folder.invitation());
+    if (!why) {
       last = attempt(plan, scratch.path());
       waits = false;
     } else if (!std::exchange(waits, true)) {
-      log_info("the run in " + folder.path().string() + " takes in no islands now; waiting for " +
-               std::to_string(std::lround(options.patience)) + " s");
+      log_info(*why + "; waiting for " + patience);
     }
     if (last.code == 0 || is_complete(folder)) {
       log_info("the run is over");
@@ -152,9 +173,8 @@ int run_join(std::span<const std::string> arguments) {
       return static_cast<int>(ExitCode::internal);
     }
     if (Clock::now() > deadline) {
-      log_error("the run in " + folder.path().string() + " takes in no islands (waited " +
-                std::to_string(std::lround(options.patience)) +
-                " s); it has to train, and to be started with --sync.listen");
+      log_error(why.value_or("the run in " + folder.path().string() + " takes in no islands") +
+                " (waited " + patience + ")");
       return static_cast<int>(ExitCode::try_again);
     }
     std::this_thread::sleep_for(kPoll);

@@ -78,22 +78,6 @@ std::vector<config::Option> options_of(LaunchOptions& o) {
   };
 }
 
-// The likeliest slip: train's options without the "--" before them.
-void require_separator(std::span<const std::string> own, bool has_separator) {
-  if (has_separator) return;
-  config::RunConfig run;
-  const auto train_options = config::run_options(run);
-  for (const std::string& argument : own) {
-    const std::string name = argument.substr(0, argument.find('='));
-    const auto is_named = [&](const config::Option& option) { return "--" + option.name == name; };
-    if (name == "--config" || std::ranges::any_of(train_options, is_named)) {
-      throw Error(ExitCode::usage, name +
-                                       " is an option of train: put it behind a lone --, as in " +
-                                       std::string(kUsage.synopsis));
-    }
-  }
-}
-
 // mpirun's own words would be about daemons.
 void require_known(const std::vector<std::string>& hosts) {
   for (const std::string& host : hosts) {
@@ -135,7 +119,7 @@ int run_launch(std::span<const std::string> arguments) {
   if (separator != arguments.end()) passed.assign(separator + 1, arguments.end());
 
   LaunchOptions options;
-  require_separator(own, separator != arguments.end());
+  require_separator(own, separator != arguments.end(), kUsage.synopsis);
   if (!read_arguments(kUsage, options_of(options), own)) return 0;
   const auto hosts = options.hosts.empty() ? allocated_hosts() : options.hosts;
   const bool dry = std::erase(passed, "--dry-run") > 0;

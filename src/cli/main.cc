@@ -41,6 +41,13 @@ std::string overall_help() {
          "76 diverged, 78 bad configuration.\n";
 }
 
+std::string nearest_command(const std::string& name) {
+  if (name == "status") return "watch";  // by what it does, not by its letters
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.push_back(command.name);
+  return config::nearest(name, names);
+}
+
 int dispatch(std::span<const std::string> arguments) {
   if (arguments.empty()) throw Error(ExitCode::usage, "no command given; see archipelago --help");
   const std::string& name = arguments.front();
@@ -54,10 +61,8 @@ int dispatch(std::span<const std::string> arguments) {
   }
   const auto found = std::ranges::find(commands(), name, &Command::name);
   if (found != commands().end()) return found->run(arguments.subspan(1));
-  std::vector<std::string> names;
-  for (const Command& command : commands()) names.push_back(command.name);
   throw Error(ExitCode::usage, "unknown command '" + name + "'; the nearest is " +
-                                   config::nearest(name, names) + "; see archipelago --help");
+                                   nearest_command(name) + "; see archipelago --help");
 }
 
 // A value that the user gave may have several lines.

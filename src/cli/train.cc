@@ -59,6 +59,7 @@ int run_dry(std::span<const std::string> arguments, std::span<const std::string>
   config::RunConfig config = parse_for_hosts(hosts.size(), [&](const auto& defaults) {
     return config::parse_run_config(arguments, defaults);
   });
+  require_address(config);
   runtime::require_targets(runtime::parse_chaos(config.chaos), config.sync.learners,
                            config.sync.ranks_per_learner);
   std::unique_ptr<data::Dataset> dataset;

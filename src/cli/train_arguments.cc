@@ -1,9 +1,11 @@
 #include "cli/train_arguments.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "config/options.h"
 #include "core/error.h"
+#include "runtime/guest_door.h"
 #include "runtime/run_folder.h"
 
 namespace archipelago::cli {
@@ -46,11 +48,32 @@ std::string train_help() {
          config::help_text(config::run_options(defaults), config::ConfigFiles::allowed);
 }
 
+void require_separator(std::span<const std::string> own, bool has_separator,
+                       std::string_view synopsis) {
+  if (has_separator) return;
+  config::RunConfig run;
+  const auto train_options = config::run_options(run);
+  for (const std::string& argument : own) {
+    const std::string name = argument.substr(0, argument.find('='));
+    const auto is_named = [&](const config::Option& option) { return "--" + option.name == name; };
+    if (name == "--config" || std::ranges::any_of(train_options, is_named)) {
+      throw Error(
+          ExitCode::usage,
+          name + " is an option of train: put it behind a lone --, as in " + std::string(synopsis));
+    }
+  }
+}
+
+void require_address(const config::RunConfig& config) {
+  if (!config.sync.listen.empty()) runtime::address_to_listen(config.sync.listen);
+}
+
 config::RunConfig parse_train_arguments(std::span<const std::string> arguments,
                                         const config::RunConfig& defaults,
                                         std::span<const config::Option> more) {
   config::RunConfig config = config::parse_run_config(arguments, defaults, more);
   if (config.out.empty()) throw Error(ExitCode::usage, "no run folder given; add --out FOLDER");
+  require_address(config);
   if (config.data.path.empty() && config.resume &&
       !std::filesystem::exists(runtime::RunFolder(config.out).config())) {
     throw Error(ExitCode::configuration,

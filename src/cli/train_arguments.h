@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "config/option_table.h"
 #include "config/run_config.h"
@@ -12,6 +13,14 @@ namespace archipelago::cli {
 
 // What `train --help` says.
 std::string train_help();
+
+// The likeliest slip: train's options without the "--" before them. Throws Error(usage) where one
+// stands among a command's `own` words and there is no separator.
+void require_separator(std::span<const std::string> own, bool has_separator,
+                       std::string_view synopsis);
+
+// Throws Error(configuration) where sync.listen is set and no address.
+void require_address(const config::RunConfig& config);
 
 // The configuration of a run (config::parse_run_config), with a run folder and data named. Throws
 // as that does.

@@ -7,15 +7,17 @@
 namespace archipelago::link {
 
 Address parse_address(const std::string& text) {
+  constexpr std::uint32_t kLargestPort = 65'535;
   const auto colon = text.rfind(':');
   Address address;
-  std::uint16_t port = 0;
+  std::uint32_t port = 0;
   bool is_sound = colon != std::string::npos && colon > 0;
   if (is_sound) {
     address.host = text.substr(0, colon);
     const char* const end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, port);
-    is_sound = error == std::errc{} && rest == end;
+    is_sound = (error == std::errc{} || error == std::errc::result_out_of_range) && rest == end;
+    if (error == std::errc::result_out_of_range) port = kLargestPort + 1;
   }
   const bool is_bracketed = address.host.starts_with('[') && address.host.ends_with(']');
   if (is_bracketed) address.host = address.host.substr(1, address.host.size() - 2);
@@ -24,7 +26,11 @@ Address parse_address(const std::string& text) {
     throw Error(ExitCode::configuration,
                 "'" + text + "' is no address; write HOST:PORT, or [HOST]:PORT for IPv6");
   }
-  address.port = port;
+  if (port > kLargestPort) {
+    throw Error(ExitCode::configuration,
+                "the port of '" + text + "' is above " + std::to_string(kLargestPort));
+  }
+  address.port = static_cast<std::uint16_t>(port);
   return address;
 }
 

@@ -84,6 +84,11 @@ FileDescriptor connect_to(const addrinfo& info, const Deadline& deadline) {
   return error == 0 ? std::move(socket) : FileDescriptor();
 }
 
+// By errno.
+std::string no_answer(const Address& address) {
+  return "nobody answers at " + to_text(address) + " (" + std::strerror(errno) + ")";
+}
+
 // Not valid where nobody answers; errno says why. Throws where the host is unknown.
 FileDescriptor connect_to(const Address& address, const Deadline& deadline) {
   const AddressList found = look_up(address);
@@ -112,8 +117,9 @@ bool wait_for(const TlsStream& stream, TlsStream::State state, double seconds) {
   return wait_on(stream.socket(), state == State::wants_write ? POLLOUT : POLLIN, seconds);
 }
 
-bool answers(const Address& address, double seconds) {
-  return connect_to(address, Deadline(seconds)).valid();
+std::optional<std::string> silence_of(const Address& address, double seconds) {
+  if (connect_to(address, Deadline(seconds)).valid()) return std::nullopt;
+  return no_answer(address);
 }
 
 TlsConnection TlsConnection::connect(const Address& address, const Secret& secret, double seconds) {
@@ -121,7 +127,7 @@ TlsConnection TlsConnection::connect(const Address& address, const Secret& secre
   const std::string where = to_text(address);
   FileDescriptor socket = connect_to(address, deadline);
   if (!socket.valid()) {
-    give_up("nobody answers at " + where + " (" + std::strerror(errno) + ")");
+    give_up(no_answer(address));
   }
   set_socket_options(socket.get());
   TlsStream stream(std::move(socket), TlsStream::Side::client, secret);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,9 +33,9 @@ class TlsConnection {
   TlsStream stream_;
 };
 
-// Whether somebody listens there, within so many seconds. Throws as connect() does where the host
-// is unknown.
-bool answers(const Address& address, double seconds);
+// Why nobody answers there within so many seconds; nothing where somebody does. Throws as connect()
+// does where the host is unknown.
+std::optional<std::string> silence_of(const Address& address, double seconds);
 
 // What every connection of the exchange has: no delay of small messages, and an end when the peer
 // has not answered for half a minute.

@@ -53,6 +53,12 @@ link::Address advertised(link::Address address) {
 
 }  // namespace
 
+link::Address address_to_listen(const std::string& listen) try {
+  return link::parse_address(listen);
+} catch (const Error& error) {
+  throw Error(error.code(), std::string("sync.listen: ") + error.what());
+}
+
 Description guest_description(Description of_run) {
   Description description;
   const std::string digest = "digest of " + of_run["data.path"];
@@ -68,12 +74,7 @@ Description guest_description(Description of_run) {
 
 GuestDoor::GuestDoor(const std::string& listen, std::filesystem::path file, Description description)
     : file_(std::move(file)), description_(guest_description(std::move(description))) {
-  link::Address address;
-  try {
-    address = link::parse_address(listen);
-  } catch (const Error& error) {
-    throw Error(error.code(), std::string("sync.listen: ") + error.what());
-  }
+  const link::Address address = address_to_listen(listen);
   const auto before = read_invitation(file_);
   const link::Secret secret = before ? before->secret : link::random_secret();
   listener_ = std::make_unique<link::TlsListener>(address, secret);

@@ -19,6 +19,9 @@ namespace archipelago::runtime {
 // Guests: islands that are jobs of their own, which reach the syncer over TLS and take part like
 // any other island (docs/design.md, "Guests").
 
+// The address in sync.listen. Throws Error(configuration) where it is none.
+link::Address address_to_listen(const std::string& listen);
+
 // What a guest must have the same as the run: a run's description without what may be each
 // machine's own (where its folder and its data are, device, threads).
 Description guest_description(Description of_run);

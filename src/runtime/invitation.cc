@@ -13,6 +13,15 @@
 #include "core/file.h"
 
 namespace archipelago::runtime {
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why) {
+  throw Error(ExitCode::configuration,
+              file.string() + " holds no invitation to a run (" + why +
+                  "); a run with --sync.listen makes it, copy it again from the run's folder");
+}
+
+}  // namespace
 
 void write_invitation(const std::filesystem::path& file, const Invitation& invitation) {
   const std::string text = nlohmann::json{{"address", link::to_text(invitation.address)},
@@ -41,10 +50,10 @@ std::optional<Invitation> read_invitation(const std::filesystem::path& file) {
     const auto json = nlohmann::json::parse(read_file(file, kLargest));
     return Invitation{link::parse_address(json.at("address").get<std::string>()),
                       link::secret_from_hex(json.at("secret").get<std::string>())};
+  } catch (const nlohmann::json::exception&) {
+    refuse(file, "its content is damaged, or something else");
   } catch (const std::exception& problem) {
-    throw Error(ExitCode::configuration, file.string() + " holds no invitation to a run (" +
-                                             problem.what() +
-                                             "); it is made by a run with --sync.listen");
+    refuse(file, problem.what());
   }
 }
 

@@ -96,9 +96,10 @@ TEST(TlsConnectionTest, NobodyAnswers) {
   {
     const TlsListener listener({"127.0.0.1", 0}, {});
     address = listener.address();
-    EXPECT_TRUE(answers(address, kLong));
+    EXPECT_EQ(silence_of(address, kLong), std::nullopt);
   }
-  EXPECT_FALSE(answers(address, kLong));
+  EXPECT_EQ(silence_of(address, kLong),
+            "nobody answers at " + to_text(address) + " (Connection refused)");
   try {
     TlsConnection::connect(address, {}, kLong);
     FAIL();
@@ -124,6 +125,14 @@ TEST(AddressTest, ComesBackAsWritten) {
   for (const char* const text :
        {"", "host", ":1", "host:", "host:65536", "host:-1", "host:1x", "::1:4711", "[]:1"}) {
     EXPECT_THROW(parse_address(text), Error) << text;
+  }
+  for (const std::string text : {"host:65536", "[::1]:99999999999999999999"}) {
+    try {
+      parse_address(text);
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), "the port of '" + text + "' is above 65535");
+    }
   }
 }
 

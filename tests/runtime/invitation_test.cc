@@ -63,7 +63,9 @@ TEST_F(InvitationTest, RefusesWhatIsNone) {
       ADD_FAILURE() << text;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::configuration);
-      EXPECT_NE(std::string(error.what()).find("join.json"), std::string::npos);
+      const std::string line = error.what();
+      EXPECT_NE(line.find("join.json"), std::string::npos);
+      EXPECT_EQ(line.find("json.exception"), std::string::npos) << "a user does not know it";
     }
   }
 }
