@@ -12,6 +12,7 @@
 #include "data/token_dataset.h"
 #include "evaluate/checkpoint_model.h"
 #include "evaluate/score.h"
+#include "runtime/setup.h"
 
 namespace archipelago::cli {
 namespace {
@@ -52,7 +53,7 @@ Result evaluate_checkpoint(const std::string& checkpoint, const Arguments& argum
   const evaluate::CheckpointModel loaded =
       evaluate::load_model(checkpoint, kBatchTokens, arguments.threads);
   const std::string data = arguments.data.empty() ? loaded.config.data.path : arguments.data;
-  const auto dataset = data::open_dataset(data);
+  const auto dataset = data::open_dataset(data, runtime::usual_kind(loaded.config.model));
   evaluate::require_fit(loaded.config.model, *dataset, data);
   const evaluate::Score score = evaluate::validation_score(
       *loaded.model, *dataset, loaded.config.model.context, loaded.batch, arguments.tokens);

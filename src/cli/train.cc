@@ -64,7 +64,7 @@ int run_dry(std::span<const std::string> arguments, std::span<const std::string>
                            config.sync.ranks_per_learner);
   std::unique_ptr<data::Dataset> dataset;
   if (!config.data.path.empty()) {
-    dataset = data::open_dataset(config.data.path);
+    dataset = data::open_dataset(config.data.path, runtime::usual_kind(config.model));
     config.model = runtime::fit_model(config.model, *dataset, config.data.path);
   } else if (config.model.vocabulary == 0) {
     throw Error(ExitCode::usage, "a dry run needs --data.path FILE or --model.vocabulary N");

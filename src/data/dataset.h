@@ -57,7 +57,10 @@ class Dataset {
   virtual std::unique_ptr<Batches> training(const Course& course) const = 0;
 };
 
-// Text or images, as the file says. Throws Error(bad_data) naming the file and what is wrong.
-std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path);
+enum class Kind { text, images };
+
+// Text or images, as the file says. Throws Error(bad_data) naming the file, what is wrong and the
+// command that makes one: of the kind `wanted` where the file is none of them.
+std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, Kind wanted = Kind::text);
 
 }  // namespace archipelago::data

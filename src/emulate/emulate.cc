@@ -30,7 +30,7 @@ runtime::Setup make_setup(const config::RunConfig& config, const data::Dataset& 
   runtime::take_note_of(setup, dataset, config.data.path);
   for (const auto& group : runtime::DataPlan(setup.data).groups) {
     if (group.path == config.data.path) continue;
-    const auto own = data::open_dataset(group.path);
+    const auto own = data::open_dataset(group.path, runtime::usual_kind(config.model));
     runtime::fit_model(setup.config.model, *own, group.path);
     runtime::take_note_of(setup, *own, group.path);
   }
@@ -131,7 +131,7 @@ int play(const runtime::Setup& setup, const data::Dataset& dataset, const Condit
 
 int emulate(const config::RunConfig& config, const Conditions& conditions) {
   check(config, conditions);
-  const auto dataset = data::open_dataset(config.data.path);
+  const auto dataset = data::open_dataset(config.data.path, runtime::usual_kind(config.model));
   const runtime::Setup setup = make_setup(config, *dataset);
   runtime::RunFolder folder(config.out);
   folder.open_for_one_start();

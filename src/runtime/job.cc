@@ -26,7 +26,7 @@ namespace archipelago::runtime {
 namespace {
 
 void open_data(Job& job, const config::RunConfig& config) {
-  job.dataset = data::open_dataset(config.data.path);
+  job.dataset = data::open_dataset(config.data.path, usual_kind(config.model));
   config::RunConfig fitted = config;
   fitted.model = fit_model(config.model, *job.dataset, config.data.path);
   job.setup = make_setup(fitted);
@@ -39,7 +39,7 @@ void check_own_data(Setup& setup, Description& description) {
     if (!options.contains("data.path")) continue;
     const std::string& path = options.at("data.path");
     if (description.contains("digest of " + path)) continue;  // seen already
-    const auto dataset = data::open_dataset(path);
+    const auto dataset = data::open_dataset(path, usual_kind(setup.config.model));
     fit_model(setup.config.model, *dataset, path);
     take_note_of(setup, *dataset, path);
     description["digest of " + path] = to_hex(dataset->digest());

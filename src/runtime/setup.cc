@@ -49,6 +49,10 @@ std::unique_ptr<data::Batches> training_batches(const data::Dataset& dataset,
                            .flip = own.data.flip});
 }
 
+data::Kind usual_kind(const config::Model& model) {
+  return model::is_image_model(model) ? data::Kind::images : data::Kind::text;
+}
+
 config::Model fit_model(config::Model model, const data::Dataset& dataset,
                         const std::string& data_path) {
   const auto* const images = dynamic_cast<const data::ImageDataset*>(&dataset);

@@ -79,6 +79,9 @@ struct Setup {
 std::unique_ptr<data::Batches> training_batches(const data::Dataset& dataset,
                                                 const config::RunConfig& own, int shards);
 
+// What the model trains on.
+data::Kind usual_kind(const config::Model& model);
+
 // The model with what its options leave to the data filled in. `data_path` is for messages. Throws
 // Error(configuration) or Error(bad_data) when options and data do not fit together.
 config::Model fit_model(config::Model model, const data::Dataset& dataset,

@@ -48,10 +48,12 @@ class Commands(CommandTest):
     def test_wrong_command_lines(self):
         self.assert_refused(USAGE, ["--help"])
         self.assert_refused(USAGE, ["'lunch'", "launch"], "lunch")
+        self.assert_refused(USAGE, ["'status'", "watch"], "status", "run")
         self.assert_refused(USAGE, ["--learner", "--learners"], "launch", "--learner", "3")
         self.assert_refused(USAGE, ["'stray'"], "launch", "stray")
         self.assert_refused(USAGE, ["--config", "lone --"], "launch", "--config", "x.ini")
         self.assert_refused(USAGE, ["--sync.quorum", "lone --"], "launch", "--sync.quorum=1")
+        self.assert_refused(USAGE, ["--data.path", "lone --", "join RUN"], "join", "run", "--data.path", "x.h5")
         self.assert_refused(USAGE, ["--out"], "launch", "--", "--data.path", "x.h5")
         self.assert_refused(USAGE, ["'host.invalid'"], "launch", "--hosts",
                             "localhost,host.invalid", *self.launch()[1:])
@@ -231,7 +233,13 @@ class Commands(CommandTest):
                    "10", "--sync.fragments", "5", "--checkpoint.keep_every", "100")
         self.assertIn("3 of each are kept, and one on its way, and 5 global ones for ever: together", kept.stdout)
         self.assert_refused(USAGE, ["--model.vocabulary"], "train", "--dry-run")
-        self.assert_refused(BAD_DATA, ["x.h5"], "train", "--dry-run", "--data.path", "x.h5")
+        self.assert_refused(BAD_DATA, ["x.h5", "prepare text"], "train", "--dry-run", "--data.path", "x.h5")
+        self.assert_refused(BAD_DATA, ["x.h5", "prepare images"], "train", "--dry-run", "--data.path", "x.h5",
+                            "--model.kind", "vit")
+        for address, words in (("host", "HOST:PORT"), ("host:70000", "above 65535")):
+            for command in (("train", "--dry-run", "--model.vocabulary", "256"),
+                            ("launch", "--print", *self.launch()[1:])):
+                self.assert_refused(CONFIGURATION, ["sync.listen", words], *command, "--sync.listen", address)
         self.assert_refused(CONFIGURATION, ["chaos"], "train", "--dry-run", "--model.vocabulary",
                             "256", "--chaos", "kill learner=7 step=1")
 

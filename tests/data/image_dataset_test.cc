@@ -252,5 +252,15 @@ TEST_F(ImageDatasetTest, ForeignAndDamagedFilesAreRefusedByName) {
   EXPECT_NE(refusal([&] { ImageDataset{path_}; }), "accepted");
 }
 
+TEST_F(ImageDatasetTest, WhatIsNoDataFileIsToBeMadeOfTheWantedKind) {
+  const auto missing = folder_ / "missing.h5";
+  EXPECT_NE(refusal([&] { open_dataset(missing, Kind::images); }).find("prepare images"),
+            std::string::npos);
+  EXPECT_NE(refusal([&] { open_dataset(missing, Kind::text); }).find("prepare text"),
+            std::string::npos);
+  write_image_file(path_, prepare_images({folder_, "a test", "none"}));
+  EXPECT_NE(dynamic_cast<ImageDataset*>(open_dataset(path_, Kind::text).get()), nullptr);
+}
+
 }  // namespace
 }  // namespace archipelago::data
