@@ -431,7 +431,9 @@ void check(const RunConfig& config) {
 
 std::string write_ini(const RunConfig& config) {
   RunConfig copy = config;
-  return write_ini(run_options(copy));
+  auto options = run_options(copy);
+  std::erase_if(options, [](const Option& option) { return option.name == "resume"; });
+  return write_ini(options);
 }
 
 std::map<std::string, std::string> to_map(const RunConfig& config) {

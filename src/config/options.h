@@ -35,8 +35,8 @@ RunConfig for_learner(const RunConfig& config, int learner);
 // Throws Error(configuration) naming all options that do not fit together, in one line.
 void check(const RunConfig& config);
 
-// config.ini: every option with its resolved value; parse_run_config({"--config", it}) gives the
-// same RunConfig.
+// config.ini: every option with its resolved value but for `resume`, which is of one start;
+// parse_run_config({"--config", it}) gives the same RunConfig.
 std::string write_ini(const RunConfig& config);
 
 // "section.name" -> resolved value, for checkpoints; and back: `source` names the file in errors
