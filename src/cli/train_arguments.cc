@@ -97,7 +97,7 @@ config::RunConfig parse_for_hosts(
     std::size_t hosts, const std::function<config::RunConfig(const config::RunConfig&)>& parse) {
   config::RunConfig defaults;
   const config::RunConfig config = parse(defaults);
-  if (hosts < 2 || config.sync.syncers > 1) return config;
+  if (hosts < 2 || config.sync.syncers > 1 || !config::has_syncer(config)) return config;
   // Across hosts a crash inside MPI can take the syncer along with a dying learner.
   defaults.sync.standby = 1;
   return parse(defaults);

@@ -288,6 +288,8 @@ std::vector<std::string> problems_of(const RunConfig& c) {
               " can't be used with record fragments: no syncer has them all");
   require(problems, has_syncer(c) || c.sync.syncers == 1,
           "method (" + c.method + ") can't be used with sync.syncers: it has none");
+  require(problems, has_syncer(c) || c.sync.standby == 0,
+          "method (" + c.method + ") can't be used with sync.standby: it has no syncer");
   require(problems, c.sync.listen.empty() || (has_syncer(c) && c.sync.syncers == 1),
           "sync.listen needs method decoupled with one syncer: leave it out, or sync.syncers");
   require(problems, c.sync.overlap <= c.sync.interval,

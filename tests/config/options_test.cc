@@ -394,8 +394,11 @@ TEST_F(OptionsTest, SeveralSyncersHaveNoStandbyAndKeepNoFragments) {
   EXPECT_EQ(failure.message,
             "sync.syncers (3) can't have a standby: leave sync.standby out, or have one syncer; "
             "sync.syncers (3) can't be used with record fragments: no syncer has them all");
-  EXPECT_NE(failure_of({"--sync.syncers", "2", "--method", "diloco"}).message.find("sync.syncers"),
-            std::string::npos);
+  for (const char* const name : {"sync.syncers", "sync.standby"}) {
+    const Arguments arguments = {"--method", "diloco", std::string("--") + name,
+                                 name == std::string("sync.syncers") ? "2" : "1"};
+    EXPECT_NE(failure_of(arguments).message.find(name), std::string::npos);
+  }
 }
 
 TEST_F(OptionsTest, MoreTokensThanCanBeCounted) {
