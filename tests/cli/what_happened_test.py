@@ -134,6 +134,27 @@ class WhatHappened(unittest.TestCase):
             "   22.5 s   a host was lost, and mpirun with it; the run went on without it",
             "   23.0 s   learner 1 retired, as asked"])
 
+    def test_who_takes_the_place(self):
+        counts = lambda seconds: {"t": seconds * 1e9, "rejoined": {"learner": 1, "seconds": 0.5}}
+        expel = {"type": "expel", "learner": 1, "island": 8, "reason": "no report for too long"}
+        text = self.tell(
+            launch(
+                lost(15, 1), entry(16, "guest_ready", assign(1, 7), island=7), counts(16.5),
+                lost(20, 7, assign(1, 8)), counts(20.5),
+                entry(25, "tick", expel), entry(26, "island_ready", assign(1, 8), island=8), counts(26.5)),
+            steps(2, 10, 4))
+        self.assertEqual([line.split("; ")[1] for line in text.splitlines()[1:4]], [
+            "a guest took its place and counted again after 0.50 s",
+            "a spare took its place and counted again after 0.50 s",
+            "it came back to its place and counted again after 0.50 s"])
+
+    def test_the_first_loss_is_of_those_who_began(self):
+        events = launch(entry(20, "guest_ready", assign(3, 7), island=7))
+        events[0] = {"settings": {"learners": 3}}
+        late = [{**row, "t": row["t"] + 20} for row in steps(3, 10, 1)]
+        rows = sorted(steps(0, 10, 4) + steps(2, 10, 3) + late, key=lambda row: row["t"])
+        self.assertIn("training loss    3.5000 at the start", self.tell(events, rows))
+
     def test_windows_hold_nothing_else(self):
         rows = steps(0, 10, 4)
         self.assertIn("the others", self.tell(launch(lost(15, 1)), rows))
