@@ -74,8 +74,10 @@ std::string last_words(const nlohmann::json& summary, const config::RunConfig& c
   if (outcome == "complete") {
     std::string text = "complete: " + summary.at("tokens").dump() + " tokens";
     const auto& loss = summary.at("final_val_loss");
-    if (!loss.is_number()) return text;
-    return text + ", validation loss " + loss_text(loss.get<double>());
+    if (loss.is_number()) text += ", validation loss " + loss_text(loss.get<double>());
+    const auto accuracy = summary.find("final_val_accuracy");
+    if (accuracy == summary.end() || !accuracy->is_number()) return text;
+    return text + ", accuracy " + fixed_text(100 * accuracy->get<double>(), 1) + " %";
   }
   const std::string how =
       outcome == "stopped" ? "stopped" : "ended (" + summary.value("reason", "?") + ")";

@@ -55,7 +55,9 @@ IslandProcess::IslandProcess(const Setup& setup, const data::Dataset& dataset,
 }
 
 IslandProcess::~IslandProcess() {
-  if (setup_.config.profile) log_info("profile: " + profile_summary());
+  if (!setup_.config.profile) return;
+  const std::string summary = profile_summary();
+  if (!summary.empty()) log_info("profile: " + summary);  // a spare that never trained has none
 }
 
 IslandEnd IslandProcess::run() {
@@ -258,7 +260,7 @@ void IslandProcess::step() {
   if (communication_ != nullptr) {
     if (life_started_ == 0) {
       life_started_ = boundary_started_;
-      log_memory();
+      tell_memory();
     }
     {
       const ProfileRange range("fragments and reports");
@@ -410,7 +412,10 @@ void IslandProcess::save_checkpoint() {
   writer_->finish();
 }
 
-void IslandProcess::log_memory() const {
+// All learners', as a rule, look alike.
+void IslandProcess::tell_memory() {
+  const bool is_first = state_->learner() == 0 && !std::exchange(memory_told_, true);
+  if (!is_first && !setup_.config.profile) return;
   log_info(memory_table(state_->memory(), memory_before_, resident_bytes()));
 }
 

@@ -79,7 +79,7 @@ class IslandProcess {
   void checkpoint_if_due();
   void start_checkpoint();
   void save_checkpoint();
-  void log_memory() const;
+  void tell_memory();
 
   const Setup& setup_;
   const data::Dataset& dataset_;
@@ -124,6 +124,7 @@ class IslandProcess {
   double slow_until_ = 0;
   std::optional<link::DownHeader> checkpoint_fault_;  // to come inside the next checkpoint
   bool report_changed_ = true;
+  bool memory_told_ = false;
 };
 
 }  // namespace archipelago::runtime

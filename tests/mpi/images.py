@@ -42,7 +42,7 @@ class Images(MpiTest):
         return path
 
     def check_run(self, **options):
-        run = self.start(data__path=self.prepare_images(), data__flip=1, model__patch=2,
+        run = self.start(launch=True, data__path=self.prepare_images(), data__flip=1, model__patch=2,
                          train__batch=BATCH, train__steps=400, train__validation=0,
                          sync__learners=2, **options)
         summary = run.finish(DONE)
@@ -54,6 +54,8 @@ class Images(MpiTest):
         playing = [entry for entry in run.status()["learners"] if entry["id"] is not None]
         self.assertTrue(all(0 <= entry["accuracy"] <= 1 for entry in playing))
         self.assertGreater(summary["final_val_accuracy"], 0.9)
+        self.assertRegex(run.log().splitlines()[-1], r", validation loss \d\.\d{4}, accuracy "
+                         rf"{100 * summary['final_val_accuracy']:.1f} %\Z")
         newest = run.out / "checkpoints" / f"global-{summary['rounds']:010d}.h5"
         told = json.loads(subprocess.run([PROGRAM, "evaluate", newest, "--json"], check=True,
                                          capture_output=True, text=True).stdout)
