@@ -37,11 +37,11 @@ constexpr Usage kUsage{
     .description =
         "One more island for the run in RUN, which has to be started with --sync.listen: a job of\n"
         "its own, on any host that reaches the syncer's. It trains until the run ends, and comes\n"
-        "again by itself when the run is started again or its syncer is replaced. SIGTERM, "
-        "SIGUSR1\n"
-        "or Ctrl-C: it leaves, and the run goes on without it. Where RUN is on no shared file\n"
-        "system, a folder with copies of its config.ini and join.json does. TRAIN-OPTIONS may be\n"
-        "those of this machine: --data.path, --train.threads, --device.",
+        "again by itself where the syncer dies and is replaced, or the run started again. SIGTERM,\n"
+        "SIGUSR1 or Ctrl-C: it leaves, and the run goes on without it. Where RUN is on no shared\n"
+        "file system, a folder with copies of its config.ini and join.json does; the address in\n"
+        "the copy may be changed. TRAIN-OPTIONS may be those of this machine: --data.path,\n"
+        "--train.threads, --device.",
     .positional = 1,
     .most_positional = 1};
 
