@@ -34,7 +34,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kHostsTime{20};  // for a word with every host
+constexpr std::chrono::seconds kHostsTime{20};     // for a word with every host
+constexpr double kStopTime = 30;                   // seconds for a start to see that it is to stop
+constexpr std::uintmax_t kSharedMemory = 1 << 18;  // bytes without which MPI's ranks stand still
 
 struct RunEnd {
   int code = 0;
@@ -144,6 +146,23 @@ bool has_written_status(const fs::path& folder, fs::file_time_type started) {
   return !error && written >= started;
 }
 
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// MPI waits for ever where its first segments find no room.
+void require_shared_memory(const fs::path& folder) {
+  std::error_code error;
+  const auto space = fs::space(folder, error);
+  if (error || space.available >= kSharedMemory) return;
+  throw Error(ExitCode::configuration,
+              folder.string() + " has " + std::to_string(space.available >> 10) +
+                  " KiB free, too little for what MPI's ranks share (" +
+                  std::to_string(kSharedMemory >> 10) +
+                  " at the very least): remove files there, or give it more (of a container: "
+                  "--shm-size)");
+}
+
 // Asks the run to end, by the file `stop` in its folder, which the run itself makes when it starts.
 class StopRequest {
  public:
@@ -157,7 +176,10 @@ class StopRequest {
   StopRequest& operator=(const StopRequest&) = delete;
 
   void make() {
-    if (!made_) log_info("asked the run to write its checkpoints and end");
+    if (!made_) {
+      log_info("asked the run to write its checkpoints and end");
+      made_at_ = now();
+    }
     made_ = true;
     deliver();
   }
@@ -176,10 +198,12 @@ class StopRequest {
     }
   }
   bool made() const { return made_; }
+  double made_at() const { return made_at_; }
 
  private:
   fs::path folder_;
   bool made_ = false;
+  double made_at_ = 0;
   bool written_ = false;
 };
 
@@ -189,10 +213,6 @@ bool stopped_by_file(const nlohmann::json& summary, const config::RunConfig& con
   // Methods without a syncer do not say who asked.
   return config::has_syncer(config) ? summary.value("reason", "") == runtime::kStopOfUser
                                     : !request.made();
-}
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::vector<std::string> parts(const config::RunConfig& config, const LaunchPlan& plan) {
@@ -228,11 +248,16 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   const SyncerWatch syncer(folder);
   RanksWatch ranks(job.pid());
   bool over = false;
+  // Asked to stop, it has had time to hear of it, and nothing to lose.
+  const auto hangs_at_start = [&] {
+    return stop.made() && now() > stop.made_at() + kStopTime && !start.is_through();
+  };
   const auto is_over = [&] {
     stop.deliver();
     start.look(now());
-    over = over || summary.is_new() || !start.missing().empty() || syncer.is_dead() ||
-           runtime::refusal_in(scratch.path()) || (plan.rank_hosts.empty() && ranks.are_gone());
+    over = over || hangs_at_start() || summary.is_new() || !start.missing().empty() ||
+           syncer.is_dead() || runtime::refusal_in(scratch.path()) ||
+           (plan.rank_hosts.empty() && ranks.are_gone());
     if (lifeline && over) lifeline->release();
     if (lifeline) lifeline->beat(now());
     return over;
@@ -252,7 +277,9 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
             .by_file = stopped_by_file(*said, config, stop),
             .summary = said};
   }
-  if (end.interrupted) return {.code = static_cast<int>(ExitCode::try_again), .wanted = true};
+  if (end.interrupted || hangs_at_start()) {
+    return {.code = static_cast<int>(ExitCode::try_again), .wanted = true};
+  }
   if (const auto code = runtime::refusal_in(scratch.path())) {
     return {.code = *code, .wanted = stop.made(), .refused = true};
   }
@@ -338,6 +365,7 @@ int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts,
   }
   ::setenv("HOME", "/", 0);  // mpirun does not start without one
   const Scratch scratch;
+  require_shared_memory(scratch.path());
   const std::vector<std::string> all_hosts = hosts;
   const auto first_start = fs::file_time_type::clock::now();
   int failures = 0;    // since the newest checkpoint

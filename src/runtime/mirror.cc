@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "core/error.h"
+#include "runtime/clock.h"
 #include "runtime/lease_message.h"
 #include "runtime/machine_settings.h"
 
@@ -71,6 +72,7 @@ void Mirror::apply(link::ReplicaMessage message) {
   const sync::TapeEntry entry = tape_.follow(message.text);
   state_.drop_unheld(machine().learners());
   time_ = entry.time;
+  heard_ = now_seconds();
   ++entries_;
   recent_.push_back(std::move(message.text));
   if (recent_.size() > kRecentEntries) recent_.pop_front();

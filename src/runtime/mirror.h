@@ -39,6 +39,7 @@ class Mirror {
   const std::optional<sync::Finish>& finish() const { return finish_; }
   bool paused() const { return paused_; }
   sync::Nanoseconds time() const { return time_; }   // of the last event
+  double heard() const { return heard_; }            // now_seconds() when it came
   std::int64_t entries() const { return entries_; }  // of the event tape, since the run's start
 
   const sync::TapeChain& chain() const { return tape_.chain(); }
@@ -59,6 +60,7 @@ class Mirror {
   bool paused_ = false;
   std::optional<sync::Finish> finish_;
   sync::Nanoseconds time_ = 0;
+  double heard_ = 0;
   std::int64_t entries_ = 0;
   std::deque<std::string> recent_;
 };

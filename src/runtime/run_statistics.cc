@@ -22,13 +22,14 @@ RunStatistics::Sums RunStatistics::with(const std::vector<link::Report>& living)
 }
 
 void RunStatistics::add_step(const link::Report& report, double now) {
-  if (!started()) first_step_ = now - report.step_seconds;
+  // It may be the first of several steps that is seen.
+  if (!started()) first_step_ = now - std::max(report.busy_seconds, report.step_seconds);
   largest_memory_ratio_ = std::max(largest_memory_ratio_, report.memory_ratio);
   largest_resident_bytes_ = std::max(largest_resident_bytes_, report.resident_bytes);
 }
 
 void RunStatistics::set_learners(int learners, double now) {
-  learner_seconds_ += learners_ * (now - std::max(first_step_, learners_since_));
+  if (started()) learner_seconds_ += learners_ * (now - std::max(first_step_, learners_since_));
   learners_ = learners;
   learners_since_ = now;
 }

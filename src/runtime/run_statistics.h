@@ -15,6 +15,9 @@ class RunStatistics {
   RunStatistics(std::int64_t batch_tokens, int learners)
       : batch_tokens_(batch_tokens), learners_(learners) {}
 
+  // Training was under way then: nothing of what was before counts.
+  void begin(double now) { first_step_ = now; }
+
   // A report of a learner that has made a step since the one before.
   void add_step(const link::Report& report, double now);
 

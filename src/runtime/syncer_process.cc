@@ -55,7 +55,7 @@ SyncerProcess::SyncerProcess(const Setup& setup, const RunFolder& folder, link::
   for (const auto& members : start.islands) add_island(members);
   if (start.mirror != nullptr) {
     take_over(*start.mirror);
-    next_progress_ = started_ + kProgressSeconds;  // at once there is no speed to tell yet
+    next_progress_ = last_turn_ + kProgressSeconds;  // at once there is no speed to tell yet
   } else {
     record_.add_event(
         chain_.seal(sync::encode_start({machine_settings(setup), restored_from(start.restored)})));

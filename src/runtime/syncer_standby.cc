@@ -28,6 +28,9 @@ std::int64_t count_entries(const std::filesystem::path& tape) {
 
 void SyncerProcess::take_over(const Mirror& mirror) {
   started_ = now_seconds() - static_cast<double>(mirror.time()) / 1e9;
+  statistics_.set_learners(machine_.wanted(), mirror.heard());
+  if (machine_.total_tokens() > 0) statistics_.begin(mirror.heard());
+  progress_time_ = mirror.heard();
   paused_ = mirror.paused();
   chain_ = mirror.chain();
   continue_tape(mirror);
@@ -54,7 +57,8 @@ void SyncerProcess::take_over(const Mirror& mirror) {
     tell(sync::SyncerReplaced{term_});
     for (std::size_t peer = 0; peer < islands_.size(); ++peer) {
       if (!islands_[peer].lost) continue;
-      tell(sync::IslandLost{static_cast<int>(peer), "it had a pair with the syncer before alone"});
+      end_life(static_cast<int>(peer));
+      tell(sync::IslandLost{static_cast<int>(peer), "its link was with the syncer before"});
     }
     return;
   }

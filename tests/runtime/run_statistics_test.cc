@@ -27,6 +27,32 @@ TEST(RunStatisticsTest, StartsWithTheFirstStep) {
   EXPECT_DOUBLE_EQ(statistics.seconds(110), 10.5) << "the first step's own time counts";
 }
 
+TEST(RunStatisticsTest, StartsWithTheFirstStepThoughALaterOneIsSeenFirst) {
+  RunStatistics statistics(kBatchTokens, 2);
+  statistics.set_learners(3, 90);
+  link::Report third = report(0, 0.5);
+  third.life_steps = 3;
+  third.busy_seconds = 1.6;
+  statistics.add_step(third, 100);
+  EXPECT_NEAR(statistics.seconds(100), 1.6, 1e-9);
+  third.life_steps = 10;
+  third.busy_seconds = 5;
+  EXPECT_NEAR(statistics.goodput(30 * kBatchTokens, 103.4, {third}), 1.0, 1e-9)
+      << "three learners of half a second a step for five seconds";
+}
+
+TEST(RunStatisticsTest, WhatTookOverCountsFromThere) {
+  RunStatistics statistics(kBatchTokens, 2);
+  statistics.set_learners(4, 200);
+  statistics.begin(200);
+  link::Report living = report(0, 0.5);
+  living.life_steps = 100;
+  living.busy_seconds = 50;
+  statistics.add_step(living, 203);
+  EXPECT_DOUBLE_EQ(statistics.seconds(210), 10);
+  EXPECT_DOUBLE_EQ(statistics.goodput(40 * kBatchTokens, 210, {living}), 0.5);
+}
+
 TEST(RunStatisticsTest, BlockedFractionIsOverAllLives) {
   RunStatistics statistics(kBatchTokens, 2);
   EXPECT_EQ(statistics.blocked_fraction({}), 0);
