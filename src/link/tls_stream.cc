@@ -230,8 +230,10 @@ TlsStream::State TlsStream::outcome(int code) {
       break;
   }
   const unsigned long error = ::ERR_peek_error();
-  const bool is_cut = ERR_GET_REASON(error) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
-  stranger_ = !established_ && !is_cut;
+  const int reason = ERR_GET_REASON(error);
+  const bool is_cut = reason == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+  const bool speaks_tls = reason != SSL_R_WRONG_VERSION_NUMBER;
+  stranger_ = !established_ && !is_cut && speaks_tls;
   problem_ = is_cut ? "the other end is gone" : last_error();
   ::ERR_clear_error();
   return State::ended;

@@ -47,7 +47,8 @@ std::vector<island::Member> members_in(const nlohmann::json& words) {
 
 // Any host's address will do: then this one's name leads here.
 link::Address advertised(link::Address address) {
-  if (address.host == "0.0.0.0" || address.host == "::") address.host = host_name();
+  const bool is_any = address.host == "0.0.0.0" || address.host == "::" || address.host == "*";
+  if (is_any) address.host = host_name();
   return address;
 }
 

@@ -11,6 +11,7 @@
 #include "link/several_ends.h"
 #include "link/tls_syncer_end.h"
 #include "mpi/communicator.h"
+#include "runtime/clock.h"
 #include "runtime/guest_door.h"
 #include "runtime/job.h"
 #include "runtime/merging_syncer.h"
@@ -25,6 +26,7 @@
 namespace archipelago::runtime {
 namespace {
 
+constexpr double kDoorSeconds = 5;     // between two tries to open the door
 constexpr double kGoodbyeSeconds = 5;  // for guests that have been told to leave
 
 // `number`: differs from pair to pair; tags follow those of all other groups (play_island.cc).
@@ -67,13 +69,36 @@ std::unique_ptr<OtherSyncers> connect_others(const Job& job,
   return others;
 }
 
-// The standby's. Without one it goes on all the same.
-std::unique_ptr<GuestDoor> try_to_open_door(const Job& job) try {
-  return open_door(job);
-} catch (const std::exception& error) {
-  log_warning(std::string("no guests can come in any more: ") + error.what());
-  return nullptr;
-}
+// The standby's, which goes on without one. The syncer before may still hold the port: it is tried
+// again and again.
+class StandbyDoor {
+ public:
+  explicit StandbyDoor(const Job& job) : job_(job) {}
+
+  // Null while there is none.
+  GuestDoor* door() {
+    if (!door_ && now_seconds() >= next_try_) open();
+    return door_.get();
+  }
+
+ private:
+  void open() {
+    next_try_ = now_seconds() + kDoorSeconds;
+    try {
+      door_ = open_door(job_);
+      if (!door_) next_try_ = std::numeric_limits<double>::infinity();
+    } catch (const std::exception& error) {
+      if (!std::exchange(has_failed_, true)) {
+        log_warning(std::string("no guests can come in now: ") + error.what());
+      }
+    }
+  }
+
+  const Job& job_;
+  std::unique_ptr<GuestDoor> door_;
+  double next_try_ = 0;
+  bool has_failed_ = false;
+};
 
 void let_in(GuestDoor* door, link::TlsSyncerEnd& outside, link::SeveralEnds& link,
             SyncerProcess& syncer) {
@@ -198,10 +223,10 @@ void play_standby(Job& job) {
     link.add_absent();
     islands.emplace_back();
   }
-  const auto door = try_to_open_door(job);
+  StandbyDoor door(job);
   const SyncerStart start{{}, islands, &mirror, 1, nullptr, validation_of(job)};
   SyncerProcess syncer(*job.setup, job.folder, link, nullptr, start, [](int) {});
-  while (syncer.turn()) let_in(door.get(), outside, link, syncer);
+  while (syncer.turn()) let_in(door.door(), outside, link, syncer);
   const int code = syncer.conclude(final_score(job, syncer));
   outside.wait_for_leaders(kGoodbyeSeconds);
   job.session.leave(code, mpi::Ending::abrupt);

@@ -31,6 +31,7 @@ Membership::Membership(const Settings& settings, const Restored& restored)
       view.merged_tokens.assign(row, row + settings.fragments);
       lives_.back().counted = view.merged_tokens;
       set_tokens(learner, lasting_tokens(learner));
+      view.step = view.tokens / settings.batch_tokens;
     }
     if (learner >= settings.learners) view.state = LearnerState::retired;
   }

@@ -108,6 +108,30 @@ TEST(TlsConnectionTest, NobodyAnswers) {
   }
 }
 
+// Another service has the port now: the run may come back at another one.
+TEST(TlsConnectionTest, SomethingElseAnswers) {
+  const FileDescriptor service(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  ASSERT_EQ(::bind(service.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+  ASSERT_EQ(::listen(service.get(), 1), 0);
+  ASSERT_EQ(::getsockname(service.get(), reinterpret_cast<sockaddr*>(&at), &size), 0);
+  auto answer = std::async(std::launch::async, [&] {
+    FileDescriptor caller(::accept(service.get(), nullptr, nullptr));
+    const std::string words = "HTTP/1.0 400 Bad request\r\n\r\n";
+    EXPECT_GT(::send(caller.get(), words.data(), words.size(), 0), 0);
+    return caller;
+  });
+  try {
+    TlsConnection::connect({"127.0.0.1", ntohs(at.sin_port)}, random_secret(), kLong);
+    FAIL() << "took it for a run";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::try_again) << error.what();
+  }
+}
+
 TEST(TlsConnectionTest, WordsAreBounded) {
   Pair pair = connected();
   const Bytes words = random_bytes(100'000, 1);
