@@ -32,22 +32,6 @@ Json read_object(const fs::path& file) {
   return object.is_object() ? object : Json(nullptr);
 }
 
-// Rows whose time starts anew belong to another launch, which follows the one before.
-class LaunchClock {
- public:
-  double time_of(double t) {
-    if (t < last_) starts_.push_back(starts_.back() + last_);
-    last_ = t;
-    return starts_.back() + t;
-  }
-
-  const std::vector<double>& starts() const { return starts_; }
-
- private:
-  std::vector<double> starts_{0};
-  double last_ = 0;
-};
-
 // Beyond these a row is no run's.
 constexpr std::int64_t kMostLearners = 1 << 16;
 constexpr std::int64_t kMostTokens = 100'000'000'000'000;  // of a learner
@@ -58,6 +42,80 @@ bool is_step(const Json& row) {
   return learner >= 0 && learner < kMostLearners && tokens >= 0 && tokens <= kMostTokens &&
          row.contains("loss");
 }
+
+// Which launch the rows are of, one after the other, and when that was: each launch follows the one
+// before. A launch begins with the step that its first report on the tape tells; also where time
+// goes back, which it otherwise does at a takeover only. Launches that never trained have no steps,
+// so no time of their own.
+class LaunchClock {
+ public:
+  struct Launched {
+    double start;
+    std::size_t number;  // on the tape, of those that trained; past its end where it lacks them
+  };
+
+  explicit LaunchClock(const std::vector<Launch>& tape) : tape_(tape) {}
+
+  // The time of the run of a row at `t` seconds of its launch; nothing where that has not trained.
+  std::optional<double> time_of(const Json& row, double t) {
+    const bool other = foreign_ || (t < last_ && !took_over());
+    if (is_step(row)) {
+      find_launch(row, t, other);
+      stepped_ = true;
+    } else if (other) {
+      foreign_ = true;
+      return std::nullopt;
+    }
+    last_ = std::max(last_, t);
+    return launched_.back().start + last_;
+  }
+
+  // When what the tape and the rows tell of the last launch ends.
+  double end() const {
+    const std::size_t number = launched_.back().number;
+    return launched_.back().start +
+           (number < tape_.size() ? std::max(last_, tape_[number].seconds) : last_);
+  }
+
+  std::size_t count() const { return launched_.size(); }
+  const std::vector<Launched>& launched() const { return launched_; }
+
+ private:
+  bool took_over() const {
+    const std::size_t number = launched_.back().number;
+    return number < tape_.size() && !tape_[number].takeovers.empty();
+  }
+
+  void find_launch(const Json& row, double t, bool other) {
+    const std::size_t number = launched_.back().number;
+    for (std::size_t i = stepped_ ? number + 1 : number; i < tape_.size(); ++i) {
+      if (begins(*tape_[i].first_report, row, t)) return begin(i);
+    }
+    if (other) begin(number + 1);
+  }
+
+  // The row is written before the tape is told; their times are rounded.
+  static bool begins(const FirstReport& report, const Json& row, double t) {
+    constexpr double kRounding = 1e-6;
+    return t <= report.t + kRounding && field(row, "learner", -1) == report.learner &&
+           number(row, "step_s") == report.step_seconds;
+  }
+
+  void begin(std::size_t number) {
+    if (stepped_) {
+      launched_.push_back({end(), number});
+      last_ = 0;
+    }
+    launched_.back().number = number;
+    foreign_ = false;
+  }
+
+  const std::vector<Launch>& tape_;  // those that trained
+  std::vector<Launched> launched_{{0, 0}};
+  double last_ = 0;       // seconds of the last launch
+  bool stepped_ = false;  // a step of it was seen
+  bool foreign_ = false;  // the rows are of a start that did not train
+};
 
 // The rows of the learners, each after the one before.
 class StepReader {
@@ -101,34 +159,36 @@ class StepReader {
   std::int64_t run_tokens_ = 0;
 };
 
-// Returns when each launch began.
-std::vector<double> read_metrics(const fs::path& file, History& history) {
-  LaunchClock clock;
+void read_metrics(const fs::path& file, LaunchClock& clock, History& history) {
   StepReader steps;
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
     const Json row = parse(line);
     if (!row.is_object() || !measured(row, "t")) continue;
-    const double t = clock.time_of(number(row, "t"));
-    history.seconds = std::max(history.seconds, t);
-    if (is_step(row)) {
-      history.steps.push_back(steps.read(row, t, clock.starts().size()));
+    const bool step = is_step(row);
+    const bool validation = !step && measured(row, "val_loss");
+    if (!step && !validation && !row.contains("contributors")) continue;
+    const auto t = clock.time_of(row, number(row, "t"));
+    if (!t) continue;
+    if (step) {
+      history.steps.push_back(steps.read(row, *t, clock.count()));
       history.learners = std::max(history.learners, history.steps.back().learner + 1);
-    } else if (measured(row, "val_loss")) {
+    } else if (validation) {
       history.validations.push_back(
-          {t, field<std::int64_t>(row, "tokens", 0), number(row, "val_loss")});
-    } else if (row.contains("contributors")) {
+          {*t, field<std::int64_t>(row, "tokens", 0), number(row, "val_loss")});
+    } else {
       history.rounds.push_back(
-          {t, static_cast<int>(list_field(row, "contributors").size()), number(row, "wait_s")});
+          {*t, static_cast<int>(list_field(row, "contributors").size()), number(row, "wait_s")});
     }
   }
-  return clock.starts();
+  history.seconds = clock.end();
+  history.launches = static_cast<int>(clock.count());
 }
 
-void add_launch(Launch launch, double start, History& history) {
-  for (Departure& departure : launch.departures) {
-    departure.t += start;
-    history.departures.push_back(std::move(departure));
+void add_launch(const Launch& launch, double start, History& history) {
+  for (const Departure& departure : launch.departures) {
+    history.departures.push_back(departure);
+    history.departures.back().t += start;
   }
   for (const double t : launch.takeovers) {
     history.events.push_back({start + t, "the standby syncer took over"});
@@ -139,22 +199,21 @@ void add_launch(Launch launch, double start, History& history) {
   history.rejoins += launch.rejoins;
 }
 
-// Launches that never trained have no rows in metrics.jsonl, so no time of their own.
-void add_launches(std::vector<Launch> launches, const std::vector<double>& starts,
-                  History& history) {
-  std::erase_if(launches, [](const Launch& launch) { return !launch.trained; });
-  for (std::size_t i = 0; i < starts.size(); ++i) {
+void add_launches(const std::vector<Launch>& launches,
+                  const std::vector<LaunchClock::Launched>& launched, History& history) {
+  for (std::size_t i = 0; i < launched.size(); ++i) {
+    const auto& [start, number] = launched[i];
     if (i > 0) {
       std::ostringstream what;
       what << "launch " << i + 1;
-      if (i <= launches.size()) {
-        const std::string& before = launches[i - 1].ending;
+      if (number <= launches.size()) {
+        const std::string& before = launches[number - 1].ending;
         what << "; the one before "
              << (before.empty() ? "broke off: its syncer died" : "ended: " + before);
       }
-      history.events.push_back({starts[i], what.str()});
+      history.events.push_back({start, what.str()});
     }
-    if (i < launches.size()) add_launch(launches[i], starts[i], history);
+    if (number < launches.size()) add_launch(launches[number], start, history);
   }
 }
 
@@ -163,15 +222,17 @@ void add_launches(std::vector<Launch> launches, const std::vector<double>& start
 History read_history(const fs::path& folder) {
   History history;
   history.folder = folder;
-  const auto starts = read_metrics(folder / "metrics.jsonl", history);
+  auto launches = read_tape(folder / "events.jsonl");
+  std::erase_if(launches, [](const Launch& launch) { return !launch.first_report; });
+  LaunchClock clock(launches);
+  read_metrics(folder / "metrics.jsonl", clock, history);
   if (history.steps.empty()) {
     throw Error(ExitCode::configuration,
                 folder.string() +
                     " holds no run that has trained: no step of a learner stands in " +
                     (folder / "metrics.jsonl").string());
   }
-  history.launches = static_cast<int>(starts.size());
-  add_launches(read_tape(folder / "events.jsonl"), starts, history);
+  add_launches(launches, clock.launched(), history);
   history.settings = read_settings(folder);
   history.summary = read_object(folder / "summary.json");
   history.status = read_object(folder / "status.json");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdint>
 #include <fstream>
 #include <map>
 #include <string_view>
@@ -19,13 +21,23 @@ constexpr std::array<std::string_view, 9> kWords = {"\"settings\"", "\"assign\""
                                                     "\"expel\"",    "\"retire\"", "\"takeover\"",
                                                     "\"rejoined\"", "\"finish\"", "\"launcher\""};
 
+// The time of an entry, without parsing it; 0 for other lines.
+double seconds_of(std::string_view line) {
+  constexpr std::string_view kBegin = "{\"t\":";
+  std::int64_t time = 0;
+  if (line.starts_with(kBegin)) {
+    std::from_chars(line.data() + kBegin.size(), line.data() + line.size(), time);
+  }
+  return static_cast<double>(time) * kNanoseconds;
+}
+
 class TapeReader {
  public:
   void take(std::string_view line) {
     const auto says = [&](std::string_view word) { return line.find(word) != line.npos; };
-    if (!launches_.empty() && !launches_.back().trained && says("\"report\"")) {
-      const Json event = field(Json::parse(line, nullptr, false), "event", Json());
-      launches_.back().trained = field(event, "step_seconds", 0.0) > 0;
+    if (!launches_.empty()) take_time(seconds_of(line), launches_.back());
+    if (!launches_.empty() && !launches_.back().first_report && says("\"report\"")) {
+      take_report(Json::parse(line, nullptr, false), launches_.back());
     }
     if (std::ranges::any_of(kWords, says)) take_entry(Json::parse(line, nullptr, false));
   }
@@ -42,11 +54,22 @@ class TapeReader {
     if (launches_.empty()) return;
     Launch& launch = launches_.back();
     const double t = field(entry, "t", 0.0) * kNanoseconds;
+    take_time(t, launch);
     if (entry.contains("takeover")) launch.takeovers.push_back(t);
     if (entry.contains("launcher")) launch.launcher_losses.push_back(t);
     if (entry.contains("rejoined")) ++launch.rejoins;
     take_event(field(entry, "event", Json()), t, launch);
     for (const Json& action : list_field(entry, "actions")) take_action(action, t, launch);
+  }
+
+  void take_time(double t, Launch& launch) { launch.seconds = std::max(launch.seconds, t); }
+
+  void take_report(const Json& entry, Launch& launch) {
+    const Json report = field(entry, "event", Json());
+    const double step_seconds = field(report, "step_seconds", 0.0);
+    if (step_seconds <= 0) return;
+    launch.first_report = {field(entry, "t", 0.0) * kNanoseconds, field(report, "learner", -1),
+                           step_seconds};
   }
 
   void take_event(const Json& event, double t, Launch& launch) {
@@ -69,8 +92,9 @@ class TapeReader {
     }
   }
 
-  // A spare's death is no learner's.
+  // A spare's death is no learner's, and one after the end of training is no loss.
   void leave(const Json& what, double t, Cause cause, Launch& launch) {
+    if (!launch.ending.empty()) return;
     const auto found = learner_of_.find(field(what, "island", -1));
     if (found == learner_of_.end()) return;
     launch.departures.push_back({t, found->second, cause, field<std::string>(what, "reason", "")});

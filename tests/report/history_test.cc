@@ -70,6 +70,115 @@ TEST(History, DeathsAreThoseOfLearnersInLaunchesThatTrained) {
   EXPECT_EQ(history.events[0].what, "launch 2; the one before broke off: its syncer died");
 }
 
+std::string step_row(double t, double step_seconds) {
+  return "{\"t\":" + std::to_string(t) +
+         ",\"learner\":0,\"incarnation\":0,\"tokens\":64,\"loss\":2,\"step_s\":" +
+         std::to_string(step_seconds) + "}\n";
+}
+
+constexpr const char* kStart = "{\"settings\":{}}\n";
+constexpr const char* kAssigned =
+    R"({"t":1,"event":{"type":"island_ready"},"actions":[{"type":"assign","island":0,"learner":0}]})"
+    "\n";
+
+std::string report_at(std::int64_t t, double step_seconds) {
+  return "{\"t\":" + std::to_string(t) +
+         ",\"event\":{\"type\":\"report\",\"learner\":0,\"step_seconds\":" +
+         std::to_string(step_seconds) + "},\"actions\":[]}\n";
+}
+
+std::string death_at(std::int64_t t) {
+  return "{\"t\":" + std::to_string(t) +
+         R"(,"event":{"type":"island_lost","island":0,"reason":"it died"},"actions":[]})"
+         "\n";
+}
+
+std::string finish_at(std::int64_t t) {
+  return "{\"t\":" + std::to_string(t) +
+         R"(,"event":{"type":"tick"},"actions":[{"type":"finish","outcome":"stopped","reason":"stop"}]})"
+         "\n";
+}
+
+// The times of the launches of the run.
+std::vector<double> launches_of(const History& history) {
+  std::vector<double> times;
+  for (const Event& event : history.events) times.push_back(event.t);
+  EXPECT_EQ(history.launches, static_cast<int>(times.size()) + 1);
+  return times;
+}
+
+// Each gets further than the one before before it writes its first row.
+TEST(History, ShortLaunchesAreNotOne) {
+  const RecordedRun run("short");
+  run.write("metrics.jsonl", step_row(0.5, 0.25) + step_row(0.75, 0.375) + step_row(0.75, 0.125) +
+                                 step_row(1, 0.125));
+  run.write("events.jsonl", std::string(kStart) + kAssigned + report_at(500'000'100, 0.25) +
+                                death_at(625'000'000) + kStart + kAssigned +
+                                report_at(750'000'100, 0.375) + death_at(875'000'000) + kStart +
+                                kAssigned + report_at(750'000'100, 0.125) +
+                                report_at(1'000'000'100, 0.125) + death_at(1'250'000'000));
+  const History history = read_history(run.folder());
+  EXPECT_EQ(launches_of(history), (std::vector<double>{0.625, 1.5}));
+  std::vector<double> steps, deaths;
+  for (const Step& step : history.steps) steps.push_back(step.t);
+  for (const Departure& departure : history.departures) deaths.push_back(departure.t);
+  EXPECT_EQ(steps, (std::vector<double>{0.5, 1.375, 2.25, 2.5}));
+  EXPECT_EQ(deaths, (std::vector<double>{0.625, 1.5, 2.75}));
+  EXPECT_DOUBLE_EQ(history.seconds, 2.75);
+}
+
+// It writes a checkpoint, and may validate one.
+TEST(History, AStartThatIsStoppedBeforeItsFirstStepIsNoLaunch) {
+  const RecordedRun run("untrained");
+  run.write("metrics.jsonl", step_row(1, 0.25) + step_row(2, 0.25) +
+                                 "{\"t\":0.25,\"checkpoint\":\"global-1.h5\",\"bytes\":1}\n"
+                                 "{\"t\":0.5,\"validated_round\":1,\"val_loss\":3}\n" +
+                                 step_row(0.125, 0.0625) + step_row(3, 0.25));
+  run.write("events.jsonl", std::string(kStart) + kAssigned + report_at(1'000'000'000, 0.25) +
+                                finish_at(2'000'000'000) + kStart + kAssigned +
+                                finish_at(250'000'000) + kStart + kAssigned +
+                                report_at(125'000'000, 0.0625) + death_at(500'000'000));
+  const History history = read_history(run.folder());
+  EXPECT_EQ(launches_of(history), (std::vector<double>{2}));
+  ASSERT_EQ(history.steps.size(), 4U);
+  EXPECT_DOUBLE_EQ(history.steps[2].t, 2.125);
+  ASSERT_EQ(history.departures.size(), 1U);
+  EXPECT_DOUBLE_EQ(history.departures[0].t, 2.5);
+  EXPECT_TRUE(history.validations.empty());
+}
+
+// The standby goes on from the last entry that it knows.
+TEST(History, ATakeoverIsNoLaunch) {
+  const RecordedRun run("takeover");
+  run.write("metrics.jsonl",
+            step_row(1, 0.25) + step_row(2, 0.25) + step_row(1.75, 0.25) + step_row(2.5, 0.25));
+  run.write("events.jsonl", std::string(kStart) + kAssigned + report_at(1'000'000'000, 0.25) +
+                                "{\"takeover\":{\"term\":1,\"entries\":2},\"t\":1500000000}\n");
+  const History history = read_history(run.folder());
+  EXPECT_EQ(history.launches, 1);
+  EXPECT_DOUBLE_EQ(history.steps[2].t, 2);
+  EXPECT_DOUBLE_EQ(history.seconds, 2.5);
+}
+
+TEST(History, WithoutATapeALaunchBeginsWhereTimeGoesBack) {
+  const RecordedRun run("no-tape");
+  run.write("metrics.jsonl", step_row(1, 0.25) + step_row(2, 0.25) + step_row(1, 0.25));
+  run.write("events.jsonl", "");
+  const History history = read_history(run.folder());
+  EXPECT_EQ(launches_of(history), (std::vector<double>{2}));
+  EXPECT_DOUBLE_EQ(history.seconds, 3);
+}
+
+// As the machine counts: after its end nobody is lost.
+TEST(Tape, ADeathAfterTheEndIsNoLoss) {
+  const RecordedRun run("after-the-end");
+  run.write("events.jsonl", std::string(kStart) + kAssigned + report_at(1'000'000'000, 0.25) +
+                                finish_at(2'000'000'000) + death_at(2'500'000'000));
+  const auto launches = read_tape(run.folder() / "events.jsonl");
+  ASSERT_EQ(launches.size(), 1U);
+  EXPECT_TRUE(launches[0].departures.empty());
+}
+
 TEST(Tape, TellsWhoLeftAndHowALaunchEnded) {
   const RecordedRun run("tape");
   run.write("events.jsonl", R"({"settings":{}}
@@ -93,7 +202,8 @@ TEST(Tape, TellsWhoLeftAndHowALaunchEnded) {
   EXPECT_EQ(launch.takeovers, (std::vector<double>{2.5}));
   EXPECT_EQ(launch.launcher_losses, (std::vector<double>{2.7}));
   EXPECT_EQ(launch.ending, "stopped: the file stop");
-  EXPECT_FALSE(launch.trained);
+  EXPECT_FALSE(launch.first_report.has_value());
+  EXPECT_DOUBLE_EQ(launch.seconds, 5);
 }
 
 TEST(Settings, AreThoseOfConfigIni) {

@@ -30,13 +30,13 @@ class RecordedRun {
 {"settings":{}}
 {"t":1,"event":{"type":"island_ready","island":0},"actions":[{"type":"assign","island":0,"learner":0}]}
 {"t":2,"event":{"type":"island_ready","island":1},"actions":[{"type":"assign","island":1,"learner":1}]}
-{"t":1000000000,"event":{"type":"report","step_seconds":0.5},"actions":[]}
+{"t":1000000000,"event":{"type":"report","learner":0,"step_seconds":0.5},"actions":[]}
 {"t":1500000000,"event":{"type":"island_lost","island":1,"reason":"its leader died"},"actions":[{"type":"assign","island":2,"learner":1}]}
 {"t":1550000000,"rejoined":{"learner":1,"seconds":0.05}}
 {"t":1600000000,"event":{"type":"island_lost","island":3,"reason":"a spare died"},"actions":[]}
 {"settings":{}}
 {"t":1,"event":{"type":"island_ready","island":0},"actions":[{"type":"assign","island":0,"learner":0}]}
-{"t":500000000,"event":{"type":"report","step_seconds":0.5},"actions":[]}
+{"t":500000000,"event":{"type":"report","learner":0,"step_seconds":0.5},"actions":[]}
 {"t":750000000,"event":{"type":"island_lost","island":0,"reason":"it hung"},"actions":[]}
 )");
   }
