@@ -186,7 +186,7 @@ void Machine::on(const Merged& event, std::vector<Action>& actions) {
                          ? *merge_seconds_ + kMergeSecondsShare * (event.seconds - *merge_seconds_)
                          : event.seconds;
   }
-  rounds_.remember_norms(*round);
+  rounds_.remember(*round);
   rounds_.remove(*round);
   actions.push_back(Publish{event.round, fragment, versions_[fragment]});
   count_closed(actions);

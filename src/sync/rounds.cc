@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace archipelago::sync {
 namespace {
@@ -9,13 +10,14 @@ namespace {
 constexpr int kPeersForMedian = 2;  // others in the round
 constexpr std::size_t kMergesForMedian = 3;
 constexpr std::size_t kNormsKept = 8;
-constexpr int kMostMissed = 4;  // merges of a fragment, and intervals trained meanwhile
+constexpr std::size_t kStepsKept = 16;
+constexpr double kMostAlone = 6;  // intervals that a learner trains, and others meanwhile
 constexpr const char* kNotFinite = "not finite";
 constexpr const char* kTooLongAlone = "too long alone";
 
 }  // namespace
 
-Rounds::Rounds(const Settings& settings) : settings_(settings), recent_norms_(settings.fragments) {}
+Rounds::Rounds(const Settings& settings) : settings_(settings), history_(settings.fragments) {}
 
 Round& Rounds::open(std::int64_t number, int fragment, Nanoseconds now, int learners) {
   if (unused_.empty()) {
@@ -127,6 +129,7 @@ std::string Rounds::take(const Delivery& delivery, std::int32_t version, std::in
   const double tokens = static_cast<double>(delivery.tokens);
   answer.weight = delivery.steps == 0 ? 0 : tokens * (tokens / static_cast<double>(delivery.steps));
   answer.norm = delivery.norm / static_cast<double>(std::max<std::int64_t>(delivery.steps, 1));
+  answer.steps = delivery.steps;
   answer.at_tokens = delivery.at_tokens;
   answer.tokens = delivery.tokens;
   return {};
@@ -139,8 +142,12 @@ bool Rounds::is_unsound(const std::string& refusal) {
 // Cut off, it trained on while the others went elsewhere: no outlier by its steps, but so many that
 // it would draw all of Theta after it. Who is fast has missed nothing, who is slow made few steps.
 bool Rounds::was_too_long_alone(const Delivery& delivery, std::int32_t version) const {
-  return version - delivery.base_version > kMostMissed &&
-         static_cast<double>(delivery.steps) > kMostMissed * settings_.interval;
+  const double most = kMostAlone * settings_.interval;
+  if (static_cast<double>(delivery.steps) <= most) return false;
+  const auto& steps = history_[delivery.fragment].steps;
+  const auto missed = std::min(static_cast<std::ptrdiff_t>(version) - delivery.base_version,
+                               static_cast<std::ptrdiff_t>(steps.size()));
+  return std::accumulate(steps.end() - missed, steps.end(), 0.0) > most;
 }
 
 double Rounds::median(std::vector<double>& values) const {
@@ -174,7 +181,7 @@ void Rounds::refuse(Round& round, int learner, const char* reason) {
 
 void Rounds::refuse_outliers(Round& round) {
   outliers_.clear();
-  const std::vector<double>& history = recent_norms_[round.fragment];
+  const std::vector<double>& history = history_[round.fragment].norms;
   for (int learner = 0; learner < static_cast<int>(round.answers.size()); ++learner) {
     const Answer& answer = round.answers[learner];
     if (answer.state != Answer::State::delivered || answer.weight == 0) continue;
@@ -227,16 +234,22 @@ bool Rounds::start_merge(Round& round, std::vector<Action>& actions) {
   return true;
 }
 
-void Rounds::remember_norms(const Round& round) {
+void Rounds::remember(const Round& round) {
   scratch_.clear();
+  double steps = 0;
   for (const Answer& answer : round.answers) {
     if (answer.state == Answer::State::delivered && answer.weight > 0) {
       scratch_.push_back(answer.norm);
+      steps += static_cast<double>(answer.steps);
     }
   }
-  std::vector<double>& history = recent_norms_[round.fragment];
-  if (history.size() == kNormsKept) history.erase(history.begin());
-  history.push_back(median(scratch_));
+  const auto keep = [](std::vector<double>& history, std::size_t most, double value) {
+    if (history.size() == most) history.erase(history.begin());
+    history.push_back(value);
+  };
+  History& history = history_[round.fragment];
+  keep(history.steps, kStepsKept, steps / static_cast<double>(scratch_.size()));
+  keep(history.norms, kNormsKept, median(scratch_));
 }
 
 void Rounds::remove(const Round& round) {

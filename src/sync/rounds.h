@@ -22,6 +22,7 @@ struct Answer {
   int incarnation = -1;
   double weight = 0;
   double norm = 0;  // of the change, for each inner step that it took
+  std::int64_t steps = 0;
   std::int64_t at_tokens = 0;
   std::int64_t tokens = 0;
 };
@@ -89,8 +90,8 @@ class Rounds {
   // anything has weight; if not, the round is over.
   bool start_merge(Round& round, std::vector<Action>& actions);
 
-  // Remembers the norms of a merge for refuse_unsound().
-  void remember_norms(const Round& round);
+  // Remembers what a merge was made of for refuse_unsound() and take().
+  void remember(const Round& round);
 
   void remove(const Round& round);
   Round* find(std::int64_t number);
@@ -109,8 +110,12 @@ class Rounds {
   std::vector<Round> rounds_;  // in the order in which they were opened
   std::vector<Round> unused_;  // keeps the memory of removed rounds
   int merging_ = 0;
-  // For each fragment, the median norm of its latest merges, the newest last.
-  std::vector<std::vector<double>> recent_norms_;
+  // Of a fragment's latest merges, the newest last.
+  struct History {
+    std::vector<double> norms;  // medians
+    std::vector<double> steps;  // means
+  };
+  std::vector<History> history_;  // by fragment
   std::vector<double> scratch_;
   std::vector<int> outliers_;
   std::vector<Refusal> refusals_;

@@ -130,6 +130,9 @@ void Invariants::note(Nanoseconds now, const Event& event, const std::vector<Act
            "Merged is not answered by Publish of the next version");
     merge_seconds_ =
         merge_seconds_ ? 0.8 * *merge_seconds_ + 0.2 * merged->seconds : merged->seconds;
+    double steps = 0;
+    for (const auto& part : round.taken) steps += static_cast<double>(part.second.steps);
+    merged_steps_[round.fragment].push_back(steps / static_cast<double>(round.taken.size()));
     ++versions_[round.fragment];
     --merging_;
     ++closed_;
@@ -155,6 +158,18 @@ void Invariants::note(Nanoseconds now, const Event& event, const std::vector<Act
   }
 }
 
+// Its own steps, and those of the merges that it missed, of which the last 16 count.
+bool Invariants::was_alone(const Delivery& delivery, std::int32_t missed) const {
+  double others = 0;
+  if (const auto merges = merged_steps_.find(delivery.fragment); merges != merged_steps_.end()) {
+    const auto& steps = merges->second;
+    const auto known = std::min<std::int64_t>({missed, 16, std::ssize(steps)});
+    for (std::int64_t i = 0; i < known; ++i) others += steps[steps.size() - 1 - i];
+  }
+  const double most = 6 * settings_.interval;
+  return static_cast<double>(delivery.steps) > most && others > most;
+}
+
 void Invariants::note_delivery(Nanoseconds now, const Delivery& delivery,
                                const std::vector<Action>& actions) {
   Life& it = life(delivery.learner);
@@ -174,9 +189,7 @@ void Invariants::note_delivery(Nanoseconds now, const Delivery& delivery,
   const bool first = asked && !found->second.taken.contains(delivery.learner) &&
                      !found->second.refused.contains(delivery.learner);
   const std::int32_t missed = versions_[delivery.fragment] - delivery.base_version;
-  const bool too_long_alone =
-      missed > 4 && static_cast<double>(delivery.steps) > 4 * settings_.interval;
-  const bool sound = std::isfinite(delivery.norm) && missed >= 0 && !too_long_alone;
+  const bool sound = std::isfinite(delivery.norm) && missed >= 0 && !was_alone(delivery, missed);
   const bool good = (current || (it.retired && it.incarnation == delivery.incarnation)) && open &&
                     asked && first && sound;
   if (refusal == nullptr) {

@@ -52,6 +52,7 @@ class Invariants {
   };
 
   void note(Nanoseconds now, const Event& event, const std::vector<Action>& actions);
+  bool was_alone(const Delivery& delivery, std::int32_t missed) const;
   void note_delivery(Nanoseconds now, const Delivery& delivery, const std::vector<Action>& actions);
   void expect(bool holds, const std::string& what);
   Life& life(int learner);
@@ -89,7 +90,8 @@ class Invariants {
   const Machine& machine_;
   std::vector<std::int32_t> versions_;
   std::vector<Life> lives_;
-  std::map<Key, int> held_;  // deliveries whose data the driver holds
+  std::map<int, std::vector<double>> merged_steps_;  // by fragment: mean of each merge so far
+  std::map<Key, int> held_;                          // deliveries whose data the driver holds
   std::map<std::int64_t, OpenRound> rounds_;
   std::set<int> idle_;  // islands that wait
   std::set<int> gone_;  // islands that were lost

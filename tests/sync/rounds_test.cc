@@ -314,10 +314,18 @@ TEST(Rounds, AreNotHeldUpByWhoWasRefused) {
             (std::vector<Contribution>{{1, 0, 200}, {2, 0, 200}}));
 }
 
-// A learner that was cut off and trained on: refused where it both missed merges and made steps.
+// A learner that was cut off and trained on: refused where it made many steps and missed merges of
+// many.
 TEST(Rounds, WhoWasTooLongAloneTakesTheGlobalState) {
-  for (const auto& [missed, steps, refused] :
-       {std::tuple{5, 9, true}, {4, 9, false}, {5, 8, false}, {0, 1000, false}}) {
+  struct Case {
+    int missed;                 // merges
+    std::int64_t merged_steps;  // of each
+    std::int64_t steps;         // its own
+    bool refused;
+  };
+  for (const auto& [missed, merged_steps, steps, refused] :
+       {Case{5, 3, 13, true}, Case{5, 3, 12, false}, Case{4, 3, 13, false}, Case{1, 13, 13, true},
+        Case{0, 13, 1000, false}}) {
     Settings settings = small();
     settings.interval = 2;
     settings.fragments = 1;
@@ -326,7 +334,7 @@ TEST(Rounds, WhoWasTooLongAloneTakesTheGlobalState) {
     std::int64_t round = 1;
     for (; round <= 5; ++round) {
       harness.tick_until(round * 10 * kSecond);
-      harness.tell(round * 10 * kSecond, harness.delivery(0, round));
+      harness.tell(round * 10 * kSecond, harness.delivery(0, round, 1, merged_steps));
       harness.tick_until((round * 10 + 9) * kSecond);
       harness.tell((round * 10 + 9) * kSecond, Merged{round, 0});
       harness.tell((round * 10 + 9) * kSecond, harness.report(0, round));
