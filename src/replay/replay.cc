@@ -8,11 +8,12 @@
 #include "config/options.h"
 #include "core/checksum.h"
 #include "core/error.h"
-#include "replay/tape_file.h"
+#include "core/readable.h"
 #include "replay/theta.h"
 #include "runtime/run_folder.h"
 #include "sync/machine.h"
 #include "sync/tape.h"
+#include "sync/tape_file.h"
 
 namespace archipelago::replay {
 namespace {
@@ -54,11 +55,11 @@ class Replay {
                 tape_.path().string() + ":" + std::to_string(line) + ": " + problem);
   }
 
-  void follow(const TapeLine& line) {
+  void follow(const sync::TapeLine& line) {
     try {
-      if (line.kind == LineKind::start) {
+      if (line.kind == sync::LineKind::start) {
         start(line);
-      } else if (line.kind == LineKind::entry) {
+      } else if (line.kind == sync::LineKind::entry) {
         repeat(line);
       } else {
         take(line);
@@ -68,17 +69,27 @@ class Replay {
     }
   }
 
-  void start(const TapeLine& line) {
-    const sync::TapeStart start = sync::decode_start(line.text);
-    machine_.emplace(start.settings, start.restored);
+  // What `read` gives; where it throws, the line is named.
+  template <typename Read>
+  auto at(const sync::TapeLine& line, const Read& read) const {
+    try {
+      return read();
+    } catch (const Error& error) {
+      fail(line.number, error.what());
+    }
+  }
+
+  void start(const sync::TapeLine& line) {
+    const auto start = at(line, [&] { return sync::decode_start(line.text); });
+    at(line, [&] { machine_.emplace(start.settings, start.restored); });
     theta_.start(start.restored.round);
     result_.end.clear();
     ++result_.starts;
   }
 
-  void repeat(const TapeLine& line) {
+  void repeat(const sync::TapeLine& line) {
     if (!machine_) fail(line.number, "an event before any start of the run");
-    const sync::TapeEntry entry = sync::decode_entry(line.text);
+    const auto entry = at(line, [&] { return sync::decode_entry(line.text); });
     if (const auto* merged = std::get_if<sync::Merged>(&entry.event)) theta_.adopt(merged->round);
     if (std::holds_alternative<sync::SyncerReplaced>(entry.event)) theta_.drop_open_merges();
     actions_.clear();
@@ -93,7 +104,7 @@ class Replay {
     }
   }
 
-  void compare(const TapeLine& line, const std::vector<sync::Action>& told) const {
+  void compare(const sync::TapeLine& line, const std::vector<sync::Action>& told) const {
     if (actions_ == told) return;
     const auto [mine, theirs] =
         std::mismatch(actions_.begin(), actions_.end(), told.begin(), told.end());
@@ -104,7 +115,8 @@ class Replay {
                           "; decided now: " + text(mine, actions_.end()));
   }
 
-  void take(const TapeLine& line) {
+  void take(const sync::TapeLine& line) {
+    if (is_nested_too_deeply(line.text)) fail(line.number, "the line is nested too deeply");
     const auto row = nlohmann::json::parse(line.text);
     if (row.contains("takeover")) ++result_.takeovers;
     if (row.contains("contributions")) {
@@ -144,7 +156,7 @@ class Replay {
     std::string digest;
   };
 
-  TapeFile tape_;
+  sync::TapeFile tape_;
   Theta theta_;
   std::optional<sync::Machine> machine_;
   std::vector<sync::Action> actions_;
@@ -155,6 +167,7 @@ class Replay {
 }  // namespace
 
 Replayed replay(const std::filesystem::path& run) {
+  require_folder(run);
   const runtime::RunFolder folder(run);
   require_syncer(read_config(folder.config()));
   Replayed result = Replay(folder).run();

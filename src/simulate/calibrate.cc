@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iomanip>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,14 +9,17 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/readable.h"
 #include "sync/machine.h"
-#include "sync/missing_tape.h"
 #include "sync/tape.h"
+#include "sync/tape_file.h"
 
 namespace archipelago::simulate {
 namespace {
 
 double seconds(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
+
+constexpr std::ptrdiff_t kMostLearners = 1 << 16;
 
 // Follows a tape and notes what befell the run.
 class Observer {
@@ -29,7 +31,9 @@ class Observer {
     recorded_.start = start;
   }
 
+  // Throws Error(bad_data) where the entry cannot be of this run.
   void take(const sync::TapeEntry& entry) {
+    require_known(entry);
     now_ = entry.time;
     if (std::holds_alternative<sync::Tick>(entry.event)) note_tick();
     std::visit([&](const auto& event) { note(event); }, entry.event);
@@ -62,6 +66,32 @@ class Observer {
 
  private:
   using Key = std::tuple<int, int, std::int64_t>;  // learner, incarnation, round
+
+  void require_known(const sync::TapeEntry& entry) const {
+    const auto fragments = static_cast<std::size_t>(recorded_.start.settings.fragments);
+    if (const auto* report = std::get_if<sync::Report>(&entry.event)) {
+      require(report->held.size() == fragments || report->learner < 0, "versions held of a report");
+    }
+    for (const sync::Action& action : entry.actions) {
+      if (const auto* assign = std::get_if<sync::Assign>(&action)) require_learner(assign->learner);
+      if (const auto* ask = std::get_if<sync::Ask>(&action)) {
+        require(ask->fragment >= 0 && ask->fragment < std::ssize(machine_.versions()), "fragment");
+      }
+      if (const auto* merge = std::get_if<sync::Merge>(&action)) {
+        for (const sync::Contribution& part : merge->contributions) require_learner(part.learner);
+      }
+    }
+  }
+
+  void require_learner(int id) const {
+    require(
+        id >= 0 && id < std::max<std::ptrdiff_t>(std::ssize(machine_.learners()), kMostLearners),
+        "learner");
+  }
+
+  static void require(bool holds, const std::string& what) {
+    if (!holds) throw Error(ExitCode::bad_data, "the run has no such " + what);
+  }
 
   RecordedLearner& learner(int id) {
     if (id >= std::ssize(recorded_.learners)) recorded_.learners.resize(id + 1);
@@ -219,25 +249,27 @@ double contributors_of(const RunOutcome& outcome) {
 }  // namespace
 
 ObservedRun observe_run(const std::string& run) {
-  const std::string path = run + "/events.jsonl";
-  std::ifstream file(path);
-  if (!file) throw Error(ExitCode::bad_data, sync::words_on_missing_tape(path));
+  require_folder(run);
+  sync::TapeFile tape(run + "/events.jsonl");
+  const std::string path = tape.path().string();
   std::optional<Observer> observer;
-  std::string line;
-  int number = 1;
-  try {
-    for (; std::getline(file, line); ++number) {
-      if (file.eof()) break;  // cut off in the middle: the run ended there
-      if (line.starts_with("{\"settings\"")) {
-        observer.emplace(sync::decode_start(line));  // a run that was taken up again starts anew
-      } else if (observer && line.find("\"event\"") != std::string::npos) {
-        observer->take(sync::decode_entry(line));
+  while (const auto line = tape.next()) {
+    try {
+      // A run that was taken up again starts anew.
+      if (line->kind == sync::LineKind::start) observer.emplace(sync::decode_start(line->text));
+      if (line->kind == sync::LineKind::entry && observer) {
+        observer->take(sync::decode_entry(line->text));
       }
+    } catch (const Error& error) {
+      throw Error(ExitCode::bad_data,
+                  path + ":" + std::to_string(line->number) + ": " + error.what());
     }
-    if (!observer) throw Error(ExitCode::bad_data, "no start of a run in it");
+  }
+  if (!observer) throw Error(ExitCode::bad_data, path + ": no start of a run in it");
+  try {
     return observer->result();
   } catch (const Error& error) {
-    throw Error(ExitCode::bad_data, path + ":" + std::to_string(number) + ": " + error.what());
+    throw Error(ExitCode::bad_data, path + ": " + error.what());
   }
 }
 

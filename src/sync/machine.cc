@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "sync/checked_settings.h"
 
 namespace archipelago::sync {
 namespace {
@@ -39,7 +40,7 @@ std::vector<std::int32_t> initial_versions(const Settings& settings, const Resto
 }  // namespace
 
 Machine::Machine(const Settings& settings, const Restored& restored)
-    : settings_(settings),
+    : settings_(checked(settings)),
       membership_(settings, restored),
       leases_(Leases::of_all_groups(settings, restored, membership_)),
       rounds_(settings),

@@ -17,7 +17,7 @@ namespace archipelago::sync {
 // idea holds it together").
 class Machine {
  public:
-  // Throws Error(bad_data) where `restored` does not fit `settings`.
+  // Throws Error(bad_data) where settings are out of range, or `restored` does not fit them.
   explicit Machine(const Settings& settings, const Restored& restored = {});
 
   // Takes one event that happened at `now` (never before the last one's time; an earlier time

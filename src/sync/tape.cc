@@ -10,6 +10,7 @@
 
 #include "core/checksum.h"
 #include "core/error.h"
+#include "core/readable.h"
 
 namespace archipelago::sync {
 namespace {
@@ -260,6 +261,7 @@ void decode_variant(const Json& object, std::variant<Types...>& variant) {
 }
 
 Json parse(std::string_view line) {
+  if (is_nested_too_deeply(line)) fail("lists lie within each other too deeply");
   try {
     return Json::parse(line);
   } catch (const Json::exception&) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "emulate/run.h"
-#include "replay/tape_file.h"
+#include "sync/tape_file.h"
 #include "tests/runtime/tiny_setup.h"
 #include "tests/runtime/tiny_text.h"
 
@@ -68,10 +68,10 @@ class Emulated : public testing::Test {
     std::stringstream text;
     text << file.rdbuf();
     played.tape = text.str();
-    replay::TapeFile tape(run.events());
+    sync::TapeFile tape(run.events());
     while (const auto line = tape.next()) {
-      if (line->kind == replay::LineKind::start) played.start = sync::decode_start(line->text);
-      if (line->kind == replay::LineKind::entry) {
+      if (line->kind == sync::LineKind::start) played.start = sync::decode_start(line->text);
+      if (line->kind == sync::LineKind::entry) {
         played.entries.push_back(sync::decode_entry(line->text));
       }
     }

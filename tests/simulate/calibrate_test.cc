@@ -56,11 +56,12 @@ TEST_F(Calibrate, PredictsTheRunThatItWasReadFrom) {
   settings.batch_tokens = 1024;
   settings.checkpoint_rounds = 1LL << 60;
   std::ofstream tape(run / "events.jsonl");
-  tape << sync::encode_start({settings, {}}) << "\n";
+  sync::TapeChain chain;
+  tape << chain.seal(sync::encode_start({settings, {}})) << "\n";
   const Outcome truth = simulate_decoupled(
       scenario, 11, Reports::every_step,
       [&](Nanoseconds now, const sync::Event& event, const std::vector<sync::Action>& actions) {
-        tape << sync::encode_entry(now, event, actions) << "\n";
+        tape << chain.seal(sync::encode_entry(now, event, actions)) << "\n";
       });
   tape << R"({"t":1,"ev)";  // cut off
   tape.close();
@@ -103,10 +104,84 @@ TEST(CalibrateReal, PredictsARunOfRealRanksWithinFivePercent) {
   }
 }
 
+void expect_refused(const std::string& run, const std::string& words) {
+  try {
+    observe_run(run);
+    FAIL() << words;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(Calibrate, NamesWhatIsMissing) {
-  EXPECT_THROW(observe_run((run / "none").string()), Error);
+  expect_refused((run / "none").string(), "no folder");
+  expect_refused(run.string(), "no event tape");
   std::ofstream(run / "events.jsonl") << "{}\n";
-  EXPECT_THROW(observe_run(run.string()), Error);
+  expect_refused(run.string(), "no start");
+}
+
+// The lines of a run that was recorded.
+std::vector<std::string> recorded_lines() {
+  std::ifstream tape(ARCHIPELAGO_KILLED_RUN "/events.jsonl");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(tape, line);) lines.push_back(line);
+  return lines;
+}
+
+void write_lines(const std::filesystem::path& file, const std::vector<std::string>& lines) {
+  std::ofstream out(file);
+  for (const std::string& line : lines) out << line << "\n";
+}
+
+std::string replaced(std::string text, const std::string& old, const std::string& other) {
+  const std::size_t place = text.find(old);
+  EXPECT_NE(place, std::string::npos) << old;
+  return text.replace(place, old.size(), other);
+}
+
+TEST_F(Calibrate, ADamagedTapeIsRefusedAtItsLine) {
+  const std::vector<std::string> sound = recorded_lines();
+  auto lines = sound;
+  lines[0] = replaced(lines[0], "\"fragments\":24", "\"fragments\":0");
+  write_lines(run / "events.jsonl", lines);
+  expect_refused(run.string(), "events.jsonl:1: the line does not fit its checksum");
+  lines = sound;
+  lines.erase(lines.begin() + 300);
+  write_lines(run / "events.jsonl", lines);
+  expect_refused(run.string(), "events.jsonl:301: the line does not fit its checksum");
+}
+
+TEST_F(Calibrate, SettingsThatNoRunCanHaveAreRefused) {
+  const std::string start = sync::encode_start({{}, {}});
+  for (const auto& [name, other] : std::vector<std::pair<std::string, std::string>>{
+           {"\"fragments\":24", "\"fragments\":0"},
+           {"\"learners\":3", "\"learners\":2000000000"},
+           {"\"batch_tokens\":1", "\"batch_tokens\":0"},
+           {"\"sequence_tokens\":1", "\"sequence_tokens\":0"},
+           {"\"interval\":24.0", "\"interval\":\"7ff8000000000000\""},
+           {"\"shards\":[]", "\"shards\":[4]"}}) {
+    const std::string changed = replaced(start, name, other);
+    std::string setting = other.substr(1);
+    setting.resize(setting.find('"'));
+    if (name.starts_with("\"sequence_tokens") || name.starts_with("\"shards")) setting = "";
+    write_lines(run / "events.jsonl", {sync::TapeChain().seal(changed)});
+    expect_refused(run.string(), "events.jsonl:1: no run can have ");
+    expect_refused(run.string(), setting);
+  }
+}
+
+TEST_F(Calibrate, EntriesOfNoSuchRunAreRefused) {
+  for (const auto& [event, action] : std::vector<std::pair<sync::Event, sync::Action>>{
+           {sync::Tick{}, sync::Ask{0, 0, 1, 24}},
+           {sync::Tick{}, sync::Assign{0, -1, 0, 0}},
+           {sync::Tick{}, sync::Merge{1, 0, {{2'000'000'000, 0, 1}}}},
+           {sync::Report{0, 0, 1, 1, 1, 1, {1}}, sync::Pause{}}}) {
+    sync::TapeChain chain;
+    std::vector<std::string> lines = {chain.seal(sync::encode_start({{}, {}}))};
+    lines.push_back(chain.seal(sync::encode_entry(1, event, std::vector<sync::Action>{action})));
+    write_lines(run / "events.jsonl", lines);
+    expect_refused(run.string(), "events.jsonl:2: the run has no such ");
+  }
 }
 
 }  // namespace

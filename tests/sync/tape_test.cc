@@ -108,6 +108,14 @@ TEST(Tape, ForeignLinesAreNamed) {
   }
 }
 
+TEST(Tape, LinesThatAreNestedDeeplyAreNamed) {
+  constexpr std::size_t kLevels = 100'000;
+  const std::string nested = std::string(kLevels, '[') + std::string(kLevels, ']');
+  EXPECT_THROW(decode_entry(nested), Error);
+  EXPECT_THROW(decode_entry("{\"t\":" + nested + "}"), Error);
+  EXPECT_THROW(decode_start("{\"settings\":" + nested + "}"), Error);
+}
+
 TEST(TapeChain, FindsChangesGapsAndCuts) {
   using Fit = TapeChain::Fit;
   TapeChain writer;

@@ -9,7 +9,7 @@
 
 #include "sync/tape.h"
 
-namespace archipelago::replay {
+namespace archipelago::sync {
 
 enum class LineKind {
   start,     // of the run, or of its going on with --resume
@@ -28,7 +28,7 @@ struct TapeLine {
 // standby did not know when it took over do not count; nor do lines that a crash has cut off.
 class TapeFile {
  public:
-  // Throws Error(bad_data) naming the file where it cannot be read.
+  // Throws Error(bad_data) where there is none, std::system_error where it cannot be read.
   explicit TapeFile(std::filesystem::path path);
 
   // The next line; nothing at the end. Throws Error(bad_data) naming the line that was changed, cut
@@ -40,6 +40,7 @@ class TapeFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  std::ifstream open() const;
   void find_takeovers();
   bool counts() const;
   void accept(const TapeLine& line);
@@ -49,7 +50,7 @@ class TapeFile {
   std::ifstream file_;
   // For each start, for each takeover after it: how many of its entries count.
   std::vector<std::vector<std::int64_t>> takeovers_;
-  sync::TapeChain chain_;
+  TapeChain chain_;
   std::int64_t number_ = 0;
   std::ptrdiff_t start_ = -1;  // index of the start that the last line belongs to
   std::size_t takeover_ = 0;   // passed since then
@@ -59,4 +60,4 @@ class TapeFile {
   std::vector<std::int64_t> cuts_;
 };
 
-}  // namespace archipelago::replay
+}  // namespace archipelago::sync

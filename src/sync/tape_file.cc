@@ -1,12 +1,12 @@
-#include "replay/tape_file.h"
+#include "sync/tape_file.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.h"
-#include "sync/missing_tape.h"
+#include "core/readable.h"
 
-namespace archipelago::replay {
+namespace archipelago::sync {
 namespace {
 
 LineKind kind_of(std::string_view text) {
@@ -19,6 +19,7 @@ LineKind kind_of(std::string_view text) {
 }
 
 std::int64_t entries_at_takeover(const std::string& text) {
+  if (is_nested_too_deeply(text)) return -1;
   const auto row = nlohmann::json::parse(text, nullptr, false);
   if (!row.is_object() || !row.contains("takeover")) return -1;
   const auto& takeover = row["takeover"];
@@ -30,17 +31,21 @@ std::int64_t entries_at_takeover(const std::string& text) {
 
 }  // namespace
 
-TapeFile::TapeFile(std::filesystem::path path) : path_(std::move(path)) {
+TapeFile::TapeFile(std::filesystem::path path) : path_(std::move(path)), file_(open()) {
   find_takeovers();
-  file_.open(path_);
-  if (!file_) {
-    throw Error(ExitCode::bad_data, sync::words_on_missing_tape(path_.string()));
-  }
+}
+
+std::ifstream TapeFile::open() const {
+  if (auto file = open_to_read(path_)) return std::move(*file);
+  throw Error(ExitCode::bad_data,
+              "there is no event tape " + path_.string() +
+                  "; a run of a method without a syncer (data-parallel, diloco, "
+                  "streaming-diloco) leaves none");
 }
 
 // Which entries count is told by lines behind them.
 void TapeFile::find_takeovers() {
-  std::ifstream file(path_);
+  std::ifstream file = open();
   for (std::string text; std::getline(file, text);) {
     const LineKind kind = kind_of(text);
     if (kind == LineKind::start) takeovers_.emplace_back();
@@ -64,14 +69,14 @@ std::optional<TapeLine> TapeFile::next() {
       if (entry) ++superseded_;
       continue;
     }
-    sync::TapeChain chain = entry ? chain_ : sync::TapeChain();
+    TapeChain chain = entry ? chain_ : TapeChain();
     const auto fit = chain.follow(line.text);
-    if (fit == sync::TapeChain::Fit::unsealed) {
+    if (fit == TapeChain::Fit::unsealed) {
       if (torn_) fail(*torn_, "this is no whole line, and the one behind it is none either");
       torn_ = line.number;
       continue;
     }
-    if (fit == sync::TapeChain::Fit::differs) {
+    if (fit == TapeChain::Fit::differs) {
       if (torn_) fail(*torn_, "the line is cut off or damaged, and the tape goes on without it");
       fail(line.number,
            "the line does not fit its checksum: it was changed, or lines before it are missing");
@@ -104,4 +109,4 @@ void TapeFile::accept(const TapeLine& line) {
   }
 }
 
-}  // namespace archipelago::replay
+}  // namespace archipelago::sync
