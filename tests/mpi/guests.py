@@ -119,7 +119,7 @@ class Guests(MpiTest):
         guest.finish(DONE)
 
     def test_complete(self):
-        run = self.start_listening(train__steps=2000)
+        run = self.start_listening(train__steps=12000)
         guest = self.join_run(run)
         summary = run.finish(DONE)
         self.assertEqual(summary["losses"], 0)
