@@ -176,16 +176,15 @@ class StopRequest {
   StopRequest& operator=(const StopRequest&) = delete;
 
   void make() {
-    if (!made_) {
+    if (!made_at_) {
       log_info("asked the run to write its checkpoints and end");
       made_at_ = now();
     }
-    made_ = true;
     deliver();
   }
   // To be called again and again: there may have been no folder yet.
   void deliver() {
-    if (!made_ || written_) return;
+    if (!made_at_ || written_) return;
     std::error_code error;
     written_ = fs::exists(folder_ / "stop", error);  // a user's, who does not want it to go on
     if (written_) return;
@@ -197,13 +196,13 @@ class StopRequest {
       // There will be a folder.
     }
   }
-  bool made() const { return made_; }
-  double made_at() const { return made_at_; }
+  bool made() const { return made_at_.has_value(); }
+  // Whether it was, so many seconds ago or more.
+  bool made_for(double seconds) const { return made_at_ && now() - *made_at_ > seconds; }
 
  private:
   fs::path folder_;
-  bool made_ = false;
-  double made_at_ = 0;
+  std::optional<double> made_at_;
   bool written_ = false;
 };
 
@@ -249,9 +248,7 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   RanksWatch ranks(job.pid());
   bool over = false;
   // Asked to stop, it has had time to hear of it, and nothing to lose.
-  const auto hangs_at_start = [&] {
-    return stop.made() && now() > stop.made_at() + kStopTime && !start.is_through();
-  };
+  const auto hangs_at_start = [&] { return stop.made_for(kStopTime) && !start.is_through(); };
   const auto is_over = [&] {
     stop.deliver();
     start.look(now());

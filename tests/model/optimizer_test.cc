@@ -114,12 +114,17 @@ TEST(AdamW, RestoredStateContinuesTheSame) {
   EXPECT_EQ(parameters, copy);
 }
 
-TEST(LearningRate, WarmsUpAgainWhereMomentsAreNew) {
+config::Train cosine() {
   config::Train settings;
   settings.lr = 2;
   settings.min_lr = 0.1;
   settings.warmup = 4;
   settings.steps = 104;
+  return settings;
+}
+
+TEST(LearningRate, WarmsUpAgainWhereMomentsAreNew) {
+  const config::Train settings = cosine();
   for (const int step : {0, 1, 3, 4, 54, 200}) {
     EXPECT_EQ(learning_rate(settings, step, step), learning_rate(settings, step));
   }
@@ -130,11 +135,7 @@ TEST(LearningRate, WarmsUpAgainWhereMomentsAreNew) {
 }
 
 TEST(LearningRate, WarmsUpFallsAsACosineAndStays) {
-  config::Train settings;
-  settings.lr = 2;
-  settings.min_lr = 0.1;
-  settings.warmup = 4;
-  settings.steps = 104;
+  config::Train settings = cosine();
   EXPECT_DOUBLE_EQ(learning_rate(settings, 0), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(settings, 3), 2);
   EXPECT_DOUBLE_EQ(learning_rate(settings, 4), 2);

@@ -216,11 +216,17 @@ TEST(Guest, GetsANewPlaceItselfThoughASpareSleeps) {
   EXPECT_EQ(harness.machine.wanted(), 3);
 }
 
-TEST(Guest, ItsPlaceIsGoneWithItAndMadeAgainForTheNext) {
+// Two learners of the run, spares from island 2 on, and a guest, island 5, that plays learner 2.
+Harness with_guest(int spares) {
   Harness harness(with_shards(4));
   harness.start(2);
-  harness.tell(0, IslandReady{2});
+  for (int island = 2; island < 2 + spares; ++island) harness.tell(0, IslandReady{island});
   harness.tell(kSecond, GuestReady{5});
+  return harness;
+}
+
+TEST(Guest, ItsPlaceIsGoneWithItAndMadeAgainForTheNext) {
+  Harness harness = with_guest(1);
   harness.tell(kSecond, GuestReady{6});
   EXPECT_EQ(harness.machine.wanted(), 4);
   const auto after = harness.tell(kSecond, IslandLost{5, "it has left"});
@@ -235,9 +241,7 @@ TEST(Guest, ItsPlaceIsGoneWithItAndMadeAgainForTheNext) {
 }
 
 TEST(Guest, ThatWasSilentForTooLongGetsAPlaceAgain) {
-  Harness harness(with_shards(4));
-  harness.start(2);
-  harness.tell(kSecond, GuestReady{5});
+  Harness harness = with_guest(0);
   harness.tell(kSecond + harness.settings.expel_after, Tick{});
   EXPECT_EQ(state(harness, 2), LearnerState::retired);
   const Nanoseconds later = 2 * kSecond + harness.settings.expel_after;
@@ -246,9 +250,7 @@ TEST(Guest, ThatWasSilentForTooLongGetsAPlaceAgain) {
 }
 
 TEST(Guest, ThatRetiresStaysASpare) {
-  Harness harness(with_shards(4));
-  harness.start(2);
-  harness.tell(kSecond, GuestReady{5});
+  Harness harness = with_guest(0);
   EXPECT_EQ(only<Retire>(harness.tell(2 * kSecond, ScaleRequested{2})),
             (std::vector<Retire>{{5, 2, 0}}));
   EXPECT_TRUE(only<Assign>(harness.tell(3 * kSecond, GuestReady{5})).empty());
@@ -256,10 +258,7 @@ TEST(Guest, ThatRetiresStaysASpare) {
 }
 
 TEST(Guest, ItsPlaceIsTheRunsOwnOnceItWasAskedFor) {
-  Harness harness(with_shards(4));
-  harness.start(2);
-  harness.tell(0, IslandReady{2});
-  harness.tell(kSecond, GuestReady{5});
+  Harness harness = with_guest(1);
   harness.tell(kSecond, ScaleRequested{3});
   EXPECT_EQ(harness.machine.guest_places(), 0);
   EXPECT_EQ(only<Assign>(harness.tell(kSecond, IslandLost{5, "killed"})),
