@@ -96,7 +96,8 @@ class HostsTest(MpiTest):
         run.wait_for("it counted again", lambda: run.is_active(3))
 
         self.hosts.lose("h3")
-        run.wait_for("it was lost", lambda: run.learner(3)["state"] == "lost")
+        run.wait_for("its place was gone with it", lambda: run.learner(3) is None)
+        self.assertEqual(run.status()["learners_wanted"], 3)
         self.rounds_go_on(run)
         self.assertTrue(run.all_active())
         self.assertNotIn("launcher", run.status())

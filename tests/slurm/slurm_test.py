@@ -49,10 +49,11 @@ class OneNode(SlurmTest):
         guest = self.sbatch("join.sbatch", self.folder / "guest.log", arguments=[self.run_folder])
         learners = lambda: {entry["id"]: entry["state"] for entry in self.status()["learners"]}
         wait_for(lambda: learners().get(3) == "active", "the guest")
-        # Warned before its time limit it leaves, and goes back into the queue.
+        # Warned before its time limit it leaves, and goes back into the queue. Its place is gone with it:
+        # the spare is for the run's own learners.
         subprocess.run(["scancel", "--signal=USR1", "--batch", guest], check=True)
+        wait_for(lambda: learners() == {0: "active", 1: "active", 2: "active", None: "spare"}, "its leaving")
         wait_for(lambda: self.job_field("Restarts", guest) == "1", "the requeue")
-        wait_for(lambda: learners()[3] == "active" and len(learners()) == 4, "the spare in its place")
         self.assertEqual(self.job_state(), "RUNNING")
 
     def test_does_not_come_back_when_cancelled(self):
