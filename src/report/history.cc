@@ -1,16 +1,15 @@
 #include "report/history.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <string_view>
-#include <system_error>
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/readable.h"
 #include "report/json_field.h"
 
 namespace archipelago::report {
@@ -19,15 +18,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-Json parse(std::string_view text) { return Json::parse(text, nullptr, false); }
-
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 double number(const Json& object, const char* key) { return field(object, key, 0.0); }
 
 Json read_object(const fs::path& file) {
-  std::error_code error;
-  if (!fs::exists(file, error)) return nullptr;
+  if (!open_to_read(file)) return nullptr;
   Json object = parse(read_file(file));
   return object.is_object() ? object : Json(nullptr);
 }
@@ -161,8 +157,8 @@ class StepReader {
 
 void read_metrics(const fs::path& file, LaunchClock& clock, History& history) {
   StepReader steps;
-  std::ifstream lines(file);
-  for (std::string line; std::getline(lines, line);) {
+  auto lines = open_to_read(file);
+  for (std::string line; lines && std::getline(*lines, line);) {
     const Json row = parse(line);
     if (!row.is_object() || !measured(row, "t")) continue;
     const bool step = is_step(row);
@@ -220,6 +216,7 @@ void add_launches(const std::vector<Launch>& launches,
 }  // namespace
 
 History read_history(const fs::path& folder) {
+  require_folder(folder);
   History history;
   history.folder = folder;
   auto launches = read_tape(folder / "events.jsonl");

@@ -68,7 +68,7 @@ struct History {
 
 // Reads config.ini, metrics.jsonl, events.jsonl, summary.json and status.json of a run that may
 // still go on: a line that is cut off or foreign is passed over. Throws Error(configuration) where
-// the folder holds no run that has trained.
+// the folder holds no run that has trained, std::system_error where a file cannot be read.
 History read_history(const std::filesystem::path& folder);
 
 }  // namespace archipelago::report

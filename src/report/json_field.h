@@ -6,8 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include "core/readable.h"
 
 namespace archipelago::report {
+
+// What is no JSON, or nested deeper than anything in a run's folder, is discarded.
+inline nlohmann::json parse(std::string_view text) {
+  return nlohmann::json::parse(is_nested_too_deeply(text) ? "" : text, nullptr, false);
+}
 
 // Whether a number lies within the range of an integer type.
 template <std::integral Value>

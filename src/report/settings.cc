@@ -1,7 +1,8 @@
 #include "report/settings.h"
 
-#include <fstream>
 #include <string_view>
+
+#include "core/readable.h"
 
 namespace archipelago::report {
 namespace {
@@ -17,9 +18,9 @@ std::string_view trimmed(std::string_view text) {
 
 Settings read_settings(const std::filesystem::path& folder) {
   Settings settings;
-  std::ifstream lines(folder / "config.ini");
+  auto lines = open_to_read(folder / "config.ini");
   std::string section;
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line; lines && std::getline(*lines, line);) {
     const std::string_view text = trimmed(line);
     if (text.empty() || text.front() == '#' || text.front() == ';') continue;
     if (text.front() == '[') {

@@ -4,10 +4,10 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <fstream>
 #include <map>
 #include <string_view>
 
+#include "core/readable.h"
 #include "report/json_field.h"
 
 namespace archipelago::report {
@@ -37,9 +37,9 @@ class TapeReader {
     const auto says = [&](std::string_view word) { return line.find(word) != line.npos; };
     if (!launches_.empty()) take_time(seconds_of(line), launches_.back());
     if (!launches_.empty() && !launches_.back().first_report && says("\"report\"")) {
-      take_report(Json::parse(line, nullptr, false), launches_.back());
+      take_report(parse(line), launches_.back());
     }
-    if (std::ranges::any_of(kWords, says)) take_entry(Json::parse(line, nullptr, false));
+    if (std::ranges::any_of(kWords, says)) take_entry(parse(line));
   }
 
   std::vector<Launch> finish() { return std::move(launches_); }
@@ -109,8 +109,8 @@ class TapeReader {
 
 std::vector<Launch> read_tape(const std::filesystem::path& file) {
   TapeReader reader;
-  std::ifstream lines(file);
-  for (std::string line; std::getline(lines, line);) reader.take(line);
+  auto lines = open_to_read(file);
+  for (std::string line; lines && std::getline(*lines, line);) reader.take(line);
   return reader.finish();
 }
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <sstream>
 
 #include "core/error.h"
+#include "core/readable.h"
 
 namespace archipelago::simulate {
 namespace {
@@ -20,22 +20,31 @@ Nanoseconds to_nanoseconds(double seconds) {
   return std::llround(std::min(seconds, kLongest) * 1e9);
 }
 
-std::vector<TracedFailure> read_trace(const std::string& path) {
+std::vector<TracedFailure> read_trace(const std::string& path, double chips) {
   std::vector<TracedFailure> trace;
   if (path.empty()) return trace;
-  std::ifstream file(path);
-  if (!file) throw Error(ExitCode::configuration, "failure.trace: cannot read " + path);
+  auto file = open_to_read(path);
+  if (!file) throw Error(ExitCode::configuration, "failure.trace: there is no file " + path);
   std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  for (int number = 1; std::getline(*file, line); ++number) {
     if (line.empty() || line.front() == '#' || line.starts_with("time_s")) continue;
+    const auto refuse = [&](const std::string& problem) {
+      throw Error(ExitCode::bad_data, path + ":" + std::to_string(number) + ": " + problem);
+    };
     std::replace(line.begin(), line.end(), ',', ' ');
     std::istringstream fields(line);
     TracedFailure failure{};
     if (!(fields >> failure.time >> failure.chip >> failure.back) || failure.time < 0 ||
-        failure.back < 0 || failure.chip < 0 ||
         (!trace.empty() && failure.time < trace.back().time)) {
-      throw Error(ExitCode::bad_data, path + ":" + std::to_string(number) +
-                                          ": expected time_s,chip,return_s with ascending times");
+      refuse("expected time_s,chip,return_s with ascending times");
+    }
+    if (failure.back < 0)
+      refuse("return_s is the time from the failure until the chip is back, at least 0");
+    if (failure.chip < 0 || failure.chip >= chips) {
+      std::ostringstream problem;
+      problem << "there is no chip " << failure.chip << ": learners and spares have " << chips
+              << ", counted from 0";
+      refuse(problem.str());
     }
     trace.push_back(failure);
   }
@@ -326,8 +335,8 @@ SiteLink site_link(const Scenario& scenario, int learner) {
 
 std::vector<Site> make_sites(const Scenario& scenario, int learners, int spares, bool elastic,
                              std::uint64_t seed) {
-  const auto trace = read_trace(scenario.failure.trace);
   const double chips = scenario.cluster.chips / learners;
+  const auto trace = read_trace(scenario.failure.trace, chips * (learners + spares));
   const auto slices = std::max<std::int64_t>(std::llround(chips / scenario.cluster.slice), 1);
   const Failure& failure = scenario.failure;
   const Duration life(failure.mtbf_hours * 3600, failure.shape, 1);

@@ -35,7 +35,9 @@ struct TracedFailure {
   double chip;
   double back;
 };
-std::vector<TracedFailure> read_trace(const std::string& path);
+// Of the file, or none where `path` is empty; its chips are 0 to below `chips`. Throws
+// Error(bad_data) naming the line that is wrong, std::system_error where it cannot be read.
+std::vector<TracedFailure> read_trace(const std::string& path, double chips);
 
 // A time in which the site trains without interruption.
 struct Stretch {

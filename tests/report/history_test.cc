@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <system_error>
+
 #include "core/error.h"
 #include "recorded_run.h"
 
@@ -234,6 +236,36 @@ TEST(History, AFolderWithoutStepsIsRefused) {
       EXPECT_NE(std::string(error.what()).find(run.folder().string()), std::string::npos);
     }
   }
+}
+
+TEST(History, WhatCannotBeReadIsNamed) {
+  const RecordedRun run("unreadable");
+  EXPECT_THROW(read_history(run.folder() / "none"), Error);
+  for (const char* name : {"metrics.jsonl", "events.jsonl", "config.ini", "summary.json"}) {
+    const RecordedRun damaged("damaged");
+    std::filesystem::remove(damaged.folder() / name);
+    std::filesystem::create_directory(damaged.folder() / name);
+    try {
+      read_history(damaged.folder());
+      FAIL() << name;
+    } catch (const std::system_error& error) {
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(History, DeeplyNestedLinesArePassedOver) {
+  const RecordedRun run("nested");
+  constexpr std::size_t kLevels = 100'000;
+  const std::string nested = std::string(kLevels, '[') + std::string(kLevels, ']');
+  run.write("summary.json", "{\"a\":" + nested + "}");
+  run.write("metrics.jsonl", "{\"t\":1,\"contributors\":" + nested + "}\n" + step_row(1, 0.5));
+  run.write("events.jsonl", std::string(kStart) +
+                                "{\"t\":1,\"event\":{\"type\":\"island_lost\",\"x\":" + nested +
+                                "},\"actions\":" + nested + "}\n");
+  const History history = read_history(run.folder());
+  EXPECT_EQ(history.steps.size(), 1U);
+  EXPECT_TRUE(history.summary.is_null());
 }
 
 TEST(History, ForeignLinesOfTheTapeAreNoDeaths) {

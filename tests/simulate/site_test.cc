@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "core/error.h"
 #include "simulate/summary.h"
@@ -33,7 +34,7 @@ class Traced : public testing::Test {
     settings.slices = slices;
     settings.step = kSecond;
     settings.step_tokens = 100;
-    return Site(scenario, settings, read_trace(path.string()), 1);
+    return Site(scenario, settings, read_trace(path.string(), 1e9), 1);
   }
 
   std::filesystem::path path = std::filesystem::temp_directory_path() /
@@ -96,7 +97,17 @@ TEST_F(Traced, BoundariesSkipStalls) {
 TEST_F(Traced, ABrokenTraceIsNamed) {
   EXPECT_THROW(site("10,1\n"), Error);
   EXPECT_THROW(site("10,1,1\n5,1,1\n"), Error);
-  EXPECT_THROW(read_trace("/nonexistent.csv"), Error);
+  EXPECT_THROW(site("10,1,-1\n"), Error);
+  EXPECT_THROW(read_trace("/nonexistent.csv", 4), Error);
+  EXPECT_THROW(read_trace("/", 4), std::system_error);
+  std::ofstream(path) << "10,3,1\n11,4,1\n";
+  EXPECT_EQ(read_trace(path.string(), 5).size(), 2U);
+  try {
+    read_trace(path.string(), 4);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(":2: there is no chip 4"), std::string::npos);
+  }
 }
 
 TEST(Sites, FailAsOftenAsTheirChipsSay) {
@@ -177,7 +188,7 @@ TEST_F(Traced, WithoutElasticityStepsSinceTheCheckpointAreUndone) {
   settings.step = kSecond;
   settings.step_tokens = 100;
   settings.elastic = false;
-  Site site(scenario, settings, read_trace(path.string()), 1);
+  Site site(scenario, settings, read_trace(path.string(), 1e9), 1);
   EXPECT_EQ(site.done_by(10 * kSecond).steps, 10);
   const Stretch second = site.stretch_after(11 * kSecond);
   EXPECT_EQ(second.steps, 8);  // checkpoints after steps 4 and 8
