@@ -1,3 +1,5 @@
+#include <signal.h>
+
 #include <algorithm>
 #include <iostream>
 #include <new>
@@ -65,6 +67,19 @@ int dispatch(std::span<const std::string> arguments) {
                                    nearest_command(name) + "; see archipelago --help");
 }
 
+// A library catches SIGHUP before main() to print its state and stay. `train` and what starts it
+// say themselves what a terminal's end does to a run; elsewhere it ends the command, unless nohup
+// has it ignored.
+void end_on_hangup(std::span<const std::string> arguments) {
+  const std::string name = arguments.empty() ? "" : arguments.front();
+  if (name == "train" || name == "launch" || name == "join") return;
+  struct sigaction action {};
+  if (sigaction(SIGHUP, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
+  action = {};
+  action.sa_handler = SIG_DFL;
+  sigaction(SIGHUP, &action, nullptr);
+}
+
 // A value that the user gave may have several lines.
 int report(ExitCode code, std::string message) {
   std::ranges::replace(message, '\n', ' ');
@@ -78,6 +93,7 @@ int report(ExitCode code, std::string message) {
 int main(int count, char** values) {
   using namespace archipelago;
   const std::vector<std::string> arguments(values + std::min(count, 1), values + count);
+  cli::end_on_hangup(arguments);
   try {
     const int code = cli::dispatch(arguments);
     std::cout.flush();

@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -48,6 +49,12 @@ std::optional<Size> terminal_size() {
   return Size{size.ws_row, size.ws_col};
 }
 
+// A write to a terminal whose window was closed may fail, or go nowhere.
+bool terminal_is_gone() {
+  pollfd terminal{STDOUT_FILENO, 0, 0};
+  return poll(&terminal, 1, 0) > 0 && (terminal.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+}
+
 }  // namespace
 
 int run_watch(std::span<const std::string> arguments) {
@@ -66,7 +73,7 @@ int run_watch(std::span<const std::string> arguments) {
     if (terminal) std::cout << kClearScreen;
     std::cout << view_of(run, reading, rows, has_syncer, terminal_size()) << std::flush;
     if (!terminal && reading.silent()) return static_cast<int>(ExitCode::try_again);
-    if (!terminal || reading.over() || !std::cout) return 0;
+    if (!terminal || reading.over() || !std::cout || terminal_is_gone()) return 0;
     std::this_thread::sleep_for(std::chrono::duration<double>(every));
   }
 }

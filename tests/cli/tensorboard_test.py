@@ -32,8 +32,9 @@ class TensorBoard(unittest.TestCase):
     def write(self, rows, end=""):
         (self.run_folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + end)
 
-    def convert(self):
-        return subprocess.run([sys.executable, SCRIPT, self.run_folder], capture_output=True, text=True)
+    def convert(self, **environment):
+        return subprocess.run([sys.executable, SCRIPT, self.run_folder], capture_output=True, text=True,
+                              env={**os.environ, **environment})
 
     def file_of(self, who):
         return next((self.run_folder / "tensorboard" / who).iterdir()).read_bytes()
@@ -58,6 +59,13 @@ class TensorBoard(unittest.TestCase):
         # The second launch wrote config.ini; the first one's 6.5 s lie before.
         for time in (998.5, 1001):
             self.assertIn(b"\x09" + struct.pack("<d", time), self.file_of("learner-0"))
+
+    def test_a_name_that_standard_output_cannot_say(self):
+        self.run_folder = self.run_folder.rename(self.run_folder.with_name("r\u00fcn"))
+        self.write([{"t": 1, "learner": 0, "step": 1, "loss": 1.0}])
+        done = self.convert(PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("r\\xfcn", done.stdout)
 
     def test_no_run(self):
         done = self.convert()
