@@ -37,7 +37,8 @@ constexpr Usage kUsage{
     .description =
         "One more island for the run in RUN, which has to be started with --sync.listen: a job of\n"
         "its own, on any host that reaches the syncer's. It trains until the run ends, and comes\n"
-        "again by itself where the syncer dies and is replaced, or the run started again. SIGTERM,\n"
+        "again by itself where the syncer dies and is replaced, or the run started again. It ends\n"
+        "with 0 where the run is complete, with 75 where it was stopped before. SIGTERM,\n"
         "SIGUSR1 or Ctrl-C: it leaves, and the run goes on without it. Where RUN is on no shared\n"
         "file system, a folder with copies of its config.ini and join.json does; the address in\n"
         "the copy may be changed. TRAIN-OPTIONS may be those of this machine: --data.path,\n"
@@ -112,6 +113,12 @@ Attempt attempt(const LaunchPlan& plan, const std::filesystem::path& scratch) {
   return result;
 }
 
+std::string command_line(std::span<const std::string> arguments) {
+  std::string line = "archipelago join";
+  for (const std::string& word : arguments) line += ' ' + shell_word(word);
+  return line;
+}
+
 // Refused for good: it would be so again.
 bool is_final(int code) {
   return code == static_cast<int>(ExitCode::usage) ||
@@ -160,8 +167,13 @@ int run_join(std::span<const std::string> arguments) {
       log_info(*why + "; waiting for " + patience);
     }
     if (last.code == 0 || is_complete(folder)) {
-      log_info("the run is over");
+      log_info("the run is complete");
       return 0;
+    }
+    if (last.code == runtime::kRunEndedEarly) {
+      log_info("the run has ended before all is trained; once it goes on, take part again: " +
+               command_line(arguments));
+      return static_cast<int>(ExitCode::try_again);
     }
     if (last.asked || is_final(last.code)) return last.code;
     if (last.seconds > kTrained) deadline = Clock::now() + Seconds(options.patience);

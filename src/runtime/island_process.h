@@ -43,6 +43,9 @@ class IslandProcess {
 
   IslandEnd run();
 
+  // On the leader: whether the syncer has said that all is trained.
+  bool all_is_trained() const { return paused_; }
+
  private:
   enum class Command : std::int32_t { wait, begin, rest, step, finish, abandon, leave };
 

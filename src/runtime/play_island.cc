@@ -148,8 +148,9 @@ int play_guest(Job& job) {
   // All ranks of this job live.
   wait_for_world();
   const bool is_over = end == IslandEnd::finished || end == IslandEnd::finished_after_losses;
-  const auto code = static_cast<int>(is_over ? ExitCode::done : ExitCode::try_again);
-  leave_refusal(island.rank(), code);
+  const bool is_complete = is_over && process.all_is_trained();
+  const auto code = static_cast<int>(is_complete ? ExitCode::done : ExitCode::try_again);
+  leave_refusal(island.rank(), is_over && !is_complete ? kRunEndedEarly : code);
   job.session.leave(island.is_leader() ? code : 0, mpi::Ending::orderly);
 }
 

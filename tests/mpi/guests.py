@@ -84,7 +84,7 @@ class Guests(MpiTest):
         self.wait_for_contribution(run, 2)
         run.stop()
         run.finish(TRY_AGAIN)
-        other.finish(DONE)
+        other.finish(TRY_AGAIN)
         self.assert_tokens_counted_once(run)
         self.replay(run)
 
@@ -116,7 +116,7 @@ class Guests(MpiTest):
         self.wait_for_contribution(run, 1)
         run.stop()
         run.finish(TRY_AGAIN)
-        guest.finish(DONE)
+        guest.finish(TRY_AGAIN)
 
     def test_complete(self):
         run = self.start_listening(train__steps=12000)
@@ -137,7 +137,7 @@ class Guests(MpiTest):
         self.wait_for_contribution(run, 2)
         run.stop()
         run.finish(TRY_AGAIN)
-        guest.finish(DONE)
+        guest.finish(TRY_AGAIN)
         self.replay(run)
 
     def test_run_is_started_again(self):
@@ -152,7 +152,7 @@ class Guests(MpiTest):
                        and again.is_active(2))
         again.stop()
         again.finish(TRY_AGAIN)
-        guest.finish(DONE)
+        guest.finish(TRY_AGAIN)
 
     def assert_refused(self, folder, exit_code, words, *arguments):
         done = subprocess.run([PROGRAM, "join", str(folder), "--patience", "1", *arguments],
@@ -186,7 +186,7 @@ class Guests(MpiTest):
         self.assertEqual(run.status()["losses"], 0)
         run.stop()
         run.finish(TRY_AGAIN)
-        guest.finish(DONE)
+        guest.finish(TRY_AGAIN)
 
     def test_cannot_listen(self):
         run = self.start(sync__listen="256.0.0.1:1")

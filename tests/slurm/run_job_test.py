@@ -45,9 +45,11 @@ class RunJob(unittest.TestCase):
         self.assertEqual(self.run_in_slurm(stopped, SLURM_JOB_ID="7"), (75, ""))
 
     def test_a_guest(self):
-        words = '[ "$*" = "join run --ranks 2" ] && exit 75; exit 1'
-        self.assertEqual(self.run_in_slurm(words, ("join", "run", "--ranks", "2"), SLURM_JOB_ID="7"),
-                         (75, "requeue 7\n"))
+        join = ("join", "run", "--ranks", "2")
+        called = '[ "$*" = "join run --ranks 2" ] || exit 1; '
+        self.assertEqual(self.run_in_slurm(called + "exit 75", join, SLURM_JOB_ID="7"), (75, ""))
+        warned = called + "trap 'exit 75' USR1; kill -USR1 $PPID; while :; do sleep 0.1; done"
+        self.assertEqual(self.run_in_slurm(warned, join, SLURM_JOB_ID="7"), (75, "requeue 7\n"))
 
     def test_it_ends_when_its_launcher_is_killed(self):
         self.assertEqual(self.run_job("kill -9 $$"), 128 + 9)
