@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "config/hint.h"
 #include "config/options.h"
 #include "core/units.h"
 #include "kernels/kernels.h"
@@ -222,6 +223,7 @@ std::string describe_run(const Setup& setup, const data::Dataset* dataset) {
   } else {
     add_ring(out, setup, size);
   }
+  if (const auto hint = config::outer_momentum_hint(setup.config)) out << "hint: " << *hint << '\n';
   return out.str();
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "checkpoint/names.h"
+#include "config/hint.h"
 #include "config/options.h"
 #include "core/checksum.h"
 #include "core/error.h"
@@ -184,6 +185,7 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
       write_file(job.folder.config(), config::write_ini(job.setup->config), Durability::flushed);
       write_first_status(job);
       warn_of_little_room(*job.setup);
+      if (const auto hint = config::outer_momentum_hint(config)) log_info(*hint);
     }
   });
 }
