@@ -7,10 +7,10 @@
 #include <system_error>
 #include <utility>
 
+#include "core/blocked_signals.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/log.h"
-#include "runtime/signals.h"
 
 namespace archipelago::runtime {
 namespace {

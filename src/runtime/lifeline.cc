@@ -17,13 +17,13 @@
 #include <thread>
 #include <utility>
 
+#include "core/blocked_signals.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "mpi/launcher.h"
 #include "mpi/session.h"
 #include "runtime/clock.h"
 #include "runtime/scratch_folder.h"
-#include "runtime/signals.h"
 
 namespace archipelago::runtime {
 namespace {

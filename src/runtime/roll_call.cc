@@ -9,9 +9,9 @@
 #include <system_error>
 #include <thread>
 
+#include "core/blocked_signals.h"
 #include "core/file.h"
 #include "runtime/scratch_folder.h"
-#include "runtime/signals.h"
 
 namespace archipelago::runtime {
 namespace {

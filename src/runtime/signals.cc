@@ -29,12 +29,4 @@ std::optional<std::string> signal_request() {
   return signal == 0 ? std::nullopt : std::optional("signal " + std::to_string(signal));
 }
 
-BlockedSignals::BlockedSignals() {
-  sigset_t all;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, &before_);
-}
-
-BlockedSignals::~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
 }  // namespace archipelago::runtime

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <signal.h>
-
 #include <optional>
 #include <string>
 
@@ -19,18 +17,5 @@ int stop_signal();
 
 // Who wants the run to end early, as its reason says it; nothing where no signal has come.
 std::optional<std::string> signal_request();
-
-// Blocks all signals in the calling thread while it lives: a thread that is started meanwhile gets
-// none.
-class BlockedSignals {
- public:
-  BlockedSignals();
-  ~BlockedSignals();
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace archipelago::runtime
