@@ -12,11 +12,16 @@ namespace {
 using State = TlsStream::State;
 
 constexpr double kLookSeconds = 1;
+constexpr double kFarewellSeconds = 5;
 
 }  // namespace
 
 TlsLeaderEnd::TlsLeaderEnd(TlsConnection connection, const MailboxLayout& layout)
     : MailboxLeaderEnd(layout), layout_(layout), stream_(connection.take_stream()) {}
+
+TlsLeaderEnd::~TlsLeaderEnd() {
+  if (!syncer_lost()) stream_.finish(kFarewellSeconds);
+}
 
 bool TlsLeaderEnd::put(std::initializer_list<Piece> pieces, const char* doing) {
   for (const Piece& piece : pieces) {

@@ -12,6 +12,8 @@ namespace archipelago::link {
 class TlsLeaderEnd : public MailboxLeaderEnd {
  public:
   TlsLeaderEnd(TlsConnection connection, const MailboxLayout& layout);
+  // Waits a few seconds at most until the syncer has read what was put.
+  ~TlsLeaderEnd() override;
 
   PeerState poll(std::vector<DownMessage>& messages) override;
 

@@ -5,10 +5,13 @@
 #include <openssl/err.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -210,6 +213,20 @@ TlsStream::State TlsStream::write(std::span<const std::byte> bytes, std::size_t&
   if (bytes.empty()) return State::ready;
   ::ERR_clear_error();
   return outcome(::SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &done));
+}
+
+void TlsStream::finish(double seconds) noexcept {
+  using Clock = std::chrono::steady_clock;
+  if (::shutdown(socket_.get(), SHUT_WR) != 0) return;  // gone already
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  std::array<std::byte, 1 << 14> dropped;
+  for (auto now = Clock::now(); now < end; now = Clock::now()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - now);
+    pollfd waiting{socket_.get(), POLLIN, 0};
+    if (::poll(&waiting, 1, static_cast<int>(left.count())) < 0 && errno != EINTR) return;
+    const auto count = ::recv(socket_.get(), dropped.data(), dropped.size(), 0);
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return;
+  }
 }
 
 TlsStream::State TlsStream::outcome(int code) {

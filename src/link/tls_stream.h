@@ -47,6 +47,11 @@ class TlsStream {
   // Where the other end is gone it goes on and drops the bytes: read() tells of the end.
   State write(std::span<const std::byte> bytes, std::size_t& done);
 
+  // Says nothing more, and waits at most so many seconds until the other end does so too; what
+  // comes meanwhile is dropped. A socket that is closed before it is read empty is reset, and what
+  // the other end has not read yet is lost with it (RFC 1122, 4.2.2.13).
+  void finish(double seconds) noexcept;
+
   int socket() const { return socket_.get(); }
   // Why it has ended, in a few words.
   const std::string& problem() const { return problem_; }

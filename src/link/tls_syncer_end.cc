@@ -74,8 +74,9 @@ class TlsSyncerEnd::Peer {
 
   // ---- for the syncer's thread ----
 
-  bool is_lost() const { return ended_; }
-  bool told = false;  // that it is lost
+  bool has_ended() const { return ended_; }
+  bool seen_to_end = false;
+  bool lost = false;  // and poll() has said so
 
   std::optional<Report> read_report() {
     const std::lock_guard lock(mutex_);
@@ -237,7 +238,7 @@ int TlsSyncerEnd::add(TlsConnection connection) {
 void TlsSyncerEnd::wait_for_leaders(double seconds) const {
   constexpr std::chrono::milliseconds kPause{2};
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  const auto has_ended = [](const auto& peer) { return peer->is_lost(); };
+  const auto has_ended = [](const auto& peer) { return peer->has_ended(); };
   while (!std::ranges::all_of(peers_, has_ended) && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(kPause);
   }
@@ -246,11 +247,14 @@ void TlsSyncerEnd::wait_for_leaders(double seconds) const {
 void TlsSyncerEnd::poll(std::vector<int>& lost) {
   for (int i = 0; i < peers(); ++i) {
     Peer& peer = peer_at(i);
-    if (peer.is_lost() && !std::exchange(peer.told, true)) lost.push_back(i);
+    if (!peer.has_ended()) continue;
+    // What it has said last is read first.
+    if (!std::exchange(peer.seen_to_end, true)) continue;
+    if (!std::exchange(peer.lost, true)) lost.push_back(i);
   }
 }
 
-bool TlsSyncerEnd::is_lost(int peer) const { return peer_at(peer).is_lost(); }
+bool TlsSyncerEnd::is_lost(int peer) const { return peer_at(peer).lost; }
 
 std::optional<Report> TlsSyncerEnd::take_report(int peer) { return peer_at(peer).read_report(); }
 

@@ -139,10 +139,11 @@ int play_guest(Job& job) {
         knock(*invitation, describe(*job.setup, *job.dataset), island.members()), job.mailbox()));
   });
   if (refused) return *refused;
-  const auto communication = communicate(job, island, std::move(ends));
+  auto communication = communicate(job, island, std::move(ends));
   auto process = make_process(job, {island.rank(), island.size()}, island, communication.get());
   process.heed_signals();
   const IslandEnd end = process.run();
+  communication.reset();  // the syncer hears all that was said
   if (end == IslandEnd::left && island.is_leader()) log_info("leaves the run, as it was asked to");
   if (end == IslandEnd::syncer_lost && island.is_leader()) log_warning("the syncer is gone");
   // All ranks of this job live.

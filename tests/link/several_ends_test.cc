@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -17,10 +18,10 @@ TEST(SeveralEndsTest, EachPeerHasItsOwnEnd) {
   const MailboxLayout layout(1, 1000);
   TlsSyncerEnd first(layout);
   TlsSyncerEnd second(layout);
-  std::vector<TlsLeaderEnd> leaders;
+  std::vector<std::unique_ptr<TlsLeaderEnd>> leaders;
   const auto add = [&](TlsSyncerEnd& end) {
     Pair pair = connected();
-    leaders.emplace_back(std::move(pair.leader), layout);
+    leaders.push_back(std::make_unique<TlsLeaderEnd>(std::move(pair.leader), layout));
     return end.add(std::move(pair.syncer));
   };
   add(first);
@@ -33,7 +34,7 @@ TEST(SeveralEndsTest, EachPeerHasItsOwnEnd) {
 
   const int peer_of_leader[] = {0, 1, 2, 4};
   for (std::size_t i = 0; i < leaders.size(); ++i) {
-    ASSERT_EQ(leaders[i].put_report(report_at(static_cast<std::int64_t>(i))), PeerState::alive);
+    ASSERT_EQ(leaders[i]->put_report(report_at(static_cast<std::int64_t>(i))), PeerState::alive);
     std::optional<Report> report;
     ASSERT_TRUE(comes([&] { return (report = all.read_report(peer_of_leader[i])).has_value(); }));
     EXPECT_EQ(report->step, static_cast<std::int64_t>(i));
@@ -42,7 +43,7 @@ TEST(SeveralEndsTest, EachPeerHasItsOwnEnd) {
     all.send(peer_of_leader[i], header);
     std::vector<DownMessage> messages;
     ASSERT_TRUE(comes([&] {
-      static_cast<void>(leaders[i].poll(messages));
+      static_cast<void>(leaders[i]->poll(messages));
       return !messages.empty();
     }));
     EXPECT_EQ(messages[0].header.round, static_cast<std::int64_t>(i));

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -162,6 +163,20 @@ TEST_F(TlsPairTest, ALeaderThatGoesIsLostOnce) {
   EXPECT_TRUE(syncer_.drained());
 }
 
+TEST_F(TlsPairTest, LastWordsAreReadBeforeALeaderIsLost) {
+  ASSERT_EQ(leader_->put_report(report_at(7)), PeerState::alive);
+  leader_.reset();
+  syncer_.wait_for_leaders(kLong);
+  std::vector<int> lost;
+  syncer_.poll(lost);
+  EXPECT_TRUE(lost.empty());
+  const auto report = syncer_.read_report(0);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->step, 7);
+  syncer_.poll(lost);
+  EXPECT_EQ(lost, std::vector<int>{0});
+}
+
 TEST_F(TlsPairTest, LeadersAreWaitedFor) {
   const auto started = std::chrono::steady_clock::now();
   syncer_.wait_for_leaders(0.01);
@@ -204,6 +219,33 @@ TEST(TlsSyncerEndTest, LastWordsAreHeard) {
   EXPECT_TRUE(comes([&] { return leader.poll(messages) == PeerState::lost; }));
   ASSERT_EQ(messages.size(), 1U);
   EXPECT_EQ(messages[0].header.round, 12);
+}
+
+// What comes down meanwhile, which it does not read, must not undo them.
+TEST(TlsLeaderEndTest, LastWordsOutliveWhatWasNotRead) {
+  Pair pair = connected();
+  TlsStream syncer = pair.syncer.take_stream();
+  const Bytes unread(1000);
+  std::size_t done = 0;
+  ASSERT_EQ(syncer.write(unread, done), TlsStream::State::ready);
+  const MailboxLayout layout(3, kLargest);
+  auto leader = std::async(std::launch::async, [&, connection = std::move(pair.leader)]() mutable {
+    TlsLeaderEnd end(std::move(connection), layout);
+    return end.put_report(report_at(7));
+  });
+  // Until it has said its last: then its socket is closed, or half closed.
+  pollfd waiting{syncer.socket(), POLLRDHUP, 0};
+  ASSERT_EQ(::poll(&waiting, 1, -1), 1);
+  Bytes heard(sizeof(TlsPut) + layout.report_bytes());
+  std::size_t count = 0;
+  ASSERT_TRUE(comes([&] {
+    const auto state = syncer.read(std::span(heard).subspan(count), done);
+    count += done;
+    return state == TlsStream::State::ended || count == heard.size();
+  }));
+  EXPECT_EQ(count, heard.size()) << syncer.problem();
+  ::shutdown(syncer.socket(), SHUT_RDWR);
+  EXPECT_EQ(leader.get(), PeerState::alive);
 }
 
 // A syncer that goes while a fragment is on its way to it.
