@@ -140,7 +140,7 @@ void Coordinator::take_step(int rank, const Answer& answer) {
     down += entry.bytes_received;
   }
   records_.set_bytes(up, down);
-  diverged_steps_ = std::isfinite(report.loss) ? 0 : diverged_steps_ + 1;
+  diverged_steps_ = std::isfinite(link::sound_loss(report)) ? 0 : diverged_steps_ + 1;
 }
 
 // ---- Epochs

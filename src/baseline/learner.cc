@@ -54,8 +54,9 @@ void Learner::train(Method& method, const Averager* averager, Roll& roll, Record
 
 // The same on every rank.
 bool Learner::shall_stop(const std::vector<RollEntry>& entries) {
-  const bool finite = std::ranges::any_of(
-      entries, [](const RollEntry& entry) { return std::isfinite(entry.loss); });
+  const bool finite = std::ranges::any_of(entries, [](const RollEntry& entry) {
+    return std::isfinite(link::sound_loss(entry.loss, entry.gradient_norm));
+  });
   diverged_meetings_ = finite ? 0 : diverged_meetings_ + 1;
   return diverged() ||
          std::ranges::any_of(entries, [](const RollEntry& entry) { return entry.stop != 0; });

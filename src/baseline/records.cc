@@ -150,7 +150,7 @@ int Records::conclude(const Ending& ending) {
     exit_code = static_cast<int>(ExitCode::diverged);
     state = "failed";
     outcome = "diverged";
-    reason = "the loss is not finite any more";
+    reason = "the loss or its gradients are not finite any more";
   }
   if (!ending.saved) {
     log_error(runtime::kUnsaved);

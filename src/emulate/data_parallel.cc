@@ -83,12 +83,14 @@ class Training {
   void step() {
     ++steps_;
     state_.step([](std::span<float>) {});
-    result_.train_loss = state_.last_step().loss;
+    const auto& step = state_.last_step();
+    result_.train_loss = step.loss;
     result_.tokens = state_.tokens();
     result_.seconds += longest(conditions_, setup_.config.sync.learners, randoms_);
-    diverged_steps_ = std::isfinite(result_.train_loss) ? 0 : diverged_steps_ + 1;
+    diverged_steps_ =
+        std::isfinite(link::sound_loss(step.loss, step.gradient_norm)) ? 0 : diverged_steps_ + 1;
     if (diverged_steps_ == kDivergedSteps) {
-      end(sync::Outcome::diverged, "the loss is not finite any more");
+      end(sync::Outcome::diverged, "the loss or its gradients are not finite any more");
     }
   }
 

@@ -104,12 +104,7 @@ void Run::listen(int peer) {
   if (at(peer).lost) return;
   if (const auto report = link_.read_report(peer)) on_report(peer, *report);
   while (const auto fragment = link_.read_fragment(peer)) arrivals_.take(peer, *fragment);
-  for (const auto& taken : arrivals_.read(kWholeFragment)) {
-    const auto& header = taken.header;
-    tell(sync::Delivery{header.learner, header.incarnation, header.round, header.fragment,
-                        header.base_version, header.steps, header.tokens, header.at_tokens,
-                        taken.norm});
-  }
+  for (const auto& taken : arrivals_.read(kWholeFragment)) tell(taken.delivery());
 }
 
 void Run::on_report(int peer, const link::Report& report) {
@@ -126,7 +121,7 @@ void Run::on_report(int peer, const link::Report& report) {
   if (book.learner < 0) return;
   add_step_row(book, report);
   tell(sync::Report{report.learner, report.incarnation, report.step, report.tokens,
-                    report.step_seconds, report.loss, report.held});
+                    report.step_seconds, link::sound_loss(report), report.held});
   state_.drop_unheld(machine_.learners());
   note_rejoins();
 }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -47,6 +49,16 @@ struct Report {
   std::vector<std::int32_t> held;   // (P) version held of each fragment, -1: none
 };
 
+// The loss; NaN where the step changed nothing because its gradients were not finite, which a loss
+// may still be then: parameters so large that a layer norm makes zeros of them tell all outputs
+// alike.
+inline double sound_loss(double loss, double gradient_norm) {
+  return std::isfinite(gradient_norm) ? loss : std::numeric_limits<double>::quiet_NaN();
+}
+inline double sound_loss(const Report& report) {
+  return sound_loss(report.loss, report.gradient_norm);
+}
+
 // What stands before a fragment's data on its way up.
 struct FragmentHeader {
   std::int32_t learner = -1;
@@ -57,6 +69,7 @@ struct FragmentHeader {
   std::int64_t steps = 0;      // c_steps
   std::int64_t tokens = 0;     // c_tokens
   std::int64_t at_tokens = 0;  // Report::tokens when it was copied
+  double loss = 0;             // the highest sound_loss() of its steps; NaN if one was
   std::int64_t elements = 0;   // that the data stands for
   std::int64_t bytes = 0;      // of the data; set by the link
   std::uint64_t checksum = 0;  // of the data, kernels::wire_checksum(); set by who encodes them

@@ -18,6 +18,12 @@ constexpr int kThreads = 1;
 Arrivals::Arrivals(const Setup& setup, link::SyncerEnd& link, const GlobalState& state)
     : setup_(setup), link_(link), state_(state), codec_(kThreads) {}
 
+sync::Delivery Arrivals::Taken::delivery() const {
+  return {
+      header.learner, header.incarnation, header.round,     header.fragment, header.base_version,
+      header.steps,   header.tokens,      header.at_tokens, header.loss,     norm};
+}
+
 void Arrivals::take(int peer, const link::ArrivedFragment& fragment) {
   const bool fits = this->fits(fragment);
   if (fits && !has(key_of(fragment.header))) return begin(peer, fragment);

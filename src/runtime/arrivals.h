@@ -31,6 +31,8 @@ class Arrivals {
     // Length of its difference from Theta, not finite if any element is not or it is from a version
     // that is not kept.
     double norm;
+
+    sync::Delivery delivery() const;
   };
 
   // References must outlive this.

@@ -42,6 +42,7 @@ LearnerState::LearnerState(const Setup& setup, const data::Dataset& dataset,
       optimizer_(model::make_optimizer(setup.tensors, config_.train, *kernels_)),
       held_(setup.fragments.size(), -1),
       steps_since_(setup.fragments.size(), 0),
+      highest_loss_since_(setup.fragments.size(), 0),
       tokens_since_(setup.fragments.size(), 0) {}
 
 void LearnerState::begin(int incarnation, std::int64_t tokens, checkpoint::Learner* saved) {
@@ -55,6 +56,7 @@ void LearnerState::begin(int incarnation, std::int64_t tokens, checkpoint::Learn
   steps_since_run_tokens_ = 0;
   std::fill(held_.begin(), held_.end(), -1);
   std::fill(steps_since_.begin(), steps_since_.end(), 0);
+  std::fill(highest_loss_since_.begin(), highest_loss_since_.end(), 0);
   std::fill(tokens_since_.begin(), tokens_since_.end(), 0);
   mover_->forget_residuals();
   kernels_->clear(model_->gradients().data(), setup_.parameters);
@@ -101,6 +103,7 @@ void LearnerState::put(int fragment, std::int32_t version, fragment::Encoding en
   mover_->put(fragment, model_->parameters().data(), setup_.ranges[at(fragment)], encoding, data);
   held_[at(fragment)] = version;
   steps_since_[at(fragment)] = 0;
+  highest_loss_since_[at(fragment)] = 0;
   tokens_since_[at(fragment)] = 0;
 }
 
@@ -164,10 +167,15 @@ void LearnerState::step(const std::function<void(std::span<float>)>& average) {
   last_step_.learning_rate = model::learning_rate(config_.train, step_of_run, optimizer_->steps());
   last_step_.gradient_norm =
       optimizer_->step(model_->parameters(), model_->gradients(), last_step_.learning_rate);
+  is_sound_ = is_sound_ && std::isfinite(last_step_.gradient_norm);
   ++steps_;
   ++steps_since_run_tokens_;
   tokens_ += batch_tokens_;
   for (auto& steps : steps_since_) ++steps;
+  const double told = link::sound_loss(last_step_.loss, last_step_.gradient_norm);
+  for (auto& highest : highest_loss_since_) {
+    if (told > highest || std::isnan(told)) highest = told;
+  }
   for (auto& tokens : tokens_since_) tokens += batch_tokens_;
 }
 
@@ -210,6 +218,7 @@ link::FragmentHeader LearnerState::header(int fragment, std::int64_t round) cons
   header.steps = steps_since_[at(fragment)];
   header.tokens = tokens_since_[at(fragment)];
   header.at_tokens = tokens_;
+  header.loss = highest_loss_since_[at(fragment)];
   header.elements = setup_.fragments[at(fragment)].size;
   return header;
 }

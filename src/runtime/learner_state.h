@@ -68,8 +68,8 @@ class LearnerState {
     double gradient_norm = 0;  // of the whole batch, before clipping
   };
 
-  // Whether the last step's loss was finite and below loss_limit(); moments are new where it was
-  // not.
+  // Whether the last step's loss was finite and below loss_limit(), else moments are new, and its
+  // gradients finite.
   bool is_sound() const { return is_sound_; }
 
   // The last inner step of this life; all 0 before its first.
@@ -150,6 +150,7 @@ class LearnerState {
   std::int64_t steps_since_run_tokens_ = 0;
   std::vector<std::int32_t> held_;
   std::vector<std::int64_t> steps_since_;
+  std::vector<double> highest_loss_since_;  // NaN if one was
   std::vector<std::int64_t> tokens_since_;
 };
 

@@ -66,10 +66,7 @@ void MergingSyncer::listen() {
     if (peers_[static_cast<std::size_t>(peer)].lost) continue;
     while (const auto fragment = link_.read_fragment(peer)) arrivals_.take(peer, *fragment);
   }
-  for (const auto& [header, norm] : arrivals_.read(kReadElements)) {
-    tell(sync::Delivery{header.learner, header.incarnation, header.round, header.fragment,
-                        header.base_version, header.steps, header.tokens, header.at_tokens, norm});
-  }
+  for (const auto& taken : arrivals_.read(kReadElements)) tell(taken.delivery());
 }
 
 void MergingSyncer::take_merged() {

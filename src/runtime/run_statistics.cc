@@ -57,7 +57,7 @@ double mean_loss(const std::vector<link::Report>& living, double limit) {
   for (const auto& report : living) {
     if (report.step_seconds <= 0) continue;
     all.push_back(report.loss);
-    if (report.loss <= limit) sound.push_back(report.loss);
+    if (link::sound_loss(report) <= limit) sound.push_back(report.loss);
   }
   const std::vector<double>& losses = sound.empty() ? all : sound;
   if (losses.empty()) return std::numeric_limits<double>::quiet_NaN();

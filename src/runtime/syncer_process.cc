@@ -167,7 +167,7 @@ void SyncerProcess::on_report(int peer, const link::Report& report) {
   if (book.learner < 0) return;
   add_step_row(book, report);
   tell(sync::Report{report.learner, report.incarnation, report.step, report.tokens,
-                    report.step_seconds, report.loss, report.held});
+                    report.step_seconds, link::sound_loss(report), report.held});
   state_.drop_unheld(machine_.learners());
   note_rejoins();
 }
@@ -201,12 +201,7 @@ void SyncerProcess::note_rejoins() {
   }
 }
 
-void SyncerProcess::on_fragment(const Arrivals::Taken& taken) {
-  const auto& header = taken.header;
-  tell(sync::Delivery{header.learner, header.incarnation, header.round, header.fragment,
-                      header.base_version, header.steps, header.tokens, header.at_tokens,
-                      taken.norm});
-}
+void SyncerProcess::on_fragment(const Arrivals::Taken& taken) { tell(taken.delivery()); }
 
 void SyncerProcess::take_merged() {
   for (auto& result : merger_.take_results()) {

@@ -316,6 +316,7 @@ void Driver::ask(const sync::Ask& action) {
                    end->steps - copy.steps,
                    end->tokens - copy.tokens,
                    player.first_tokens + end->tokens - player.site_tokens,
+                   0,
                    1};
   queue_.push(sent + link.latency, item);
 }

@@ -285,7 +285,7 @@ void Driver::answer(const Item& item) {
   const std::int64_t steps = since / settings_.batch_tokens;
   const double norm = item.norm * static_cast<double>(std::max<std::int64_t>(steps, 1));
   tell(sync::Delivery{ask.learner, ask.incarnation, ask.round, ask.fragment, copy.version, steps,
-                      since, at, norm});
+                      since, at, 0, norm});
 }
 
 void Driver::publish(const sync::Publish& action) {

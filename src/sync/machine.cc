@@ -19,7 +19,7 @@ constexpr double kMergeSecondsShare = 0.2;  // weight of the newest value in the
 constexpr double kDivergenceIntervals = 3;
 constexpr double kShortestDivergence = 10;  // steps
 constexpr const char* kDiverged =
-    "every learner's loss is not finite, or far above that of guessing";
+    "every learner's loss or gradients are not finite, or its loss is far above that of guessing";
 constexpr const char* kComplete = "all tokens are trained";
 
 Nanoseconds to_nanoseconds(double seconds) {

@@ -330,7 +330,7 @@ void Membership::take_report(int learner, const Report& report) {
   Life& life = lives_[learner];
   if (life.reported && report.step < view.step) return;  // overtaken by a later one
   life.reported = true;
-  view.diverged = has_diverged(report);
+  view.diverged = report.step_seconds != 0 && settings_.has_diverged(report.loss);
   const std::int64_t steps = report.step - view.step;
   view.diverged_steps =
       std::max<std::int64_t>(view.diverged_steps + (view.diverged ? steps : -steps), 0);
@@ -342,12 +342,6 @@ void Membership::take_report(int learner, const Report& report) {
   }
   view.loss = report.loss;
   view.held = report.held;
-}
-
-bool Membership::has_diverged(const Report& report) const {
-  if (report.step_seconds == 0) return false;
-  return !std::isfinite(report.loss) ||
-         (settings_.loss_limit > 0 && report.loss > settings_.loss_limit);
 }
 
 bool Membership::all_alive_count() const {

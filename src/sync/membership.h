@@ -177,7 +177,6 @@ class Membership {
   void set_state(int learner, LearnerState state);
   void set_tokens(int learner, std::int64_t tokens);
   void take_report(int learner, const Report& report);
-  bool has_diverged(const Report& report) const;
   Nanoseconds suspect_after() const;
   void watch(Nanoseconds deadline);
   void add_learner(bool waits_for_home);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -22,9 +23,8 @@ struct Settings {
   Nanoseconds suspect_after = 5'000'000'000;  // without a report
   Nanoseconds expel_after = 30'000'000'000;   // without a report
   double outlier = 10;                        // times the median norm; 0: no check
-  double loss_limit = 0;  // nats: above it, and where it is not finite, a learner has diverged; 0:
-                          // only where it is not finite
-  int max_open_rounds = 2;        // slots of a pair (design.md, "The exchange")
+  double loss_limit = 0;                      // nats: above it a step has diverged; 0: none
+  int max_open_rounds = 2;                    // slots of a pair (design.md, "The exchange")
   int spares = 1;                 // size of the pool of spares that Refill keeps up; islands
                                   // M .. M+spares-1 start with the job
   std::int64_t token_budget = 0;  // the run is complete when all learners' tokens reach it; 0:
@@ -36,6 +36,11 @@ struct Settings {
   std::vector<std::int64_t> windows;  // sequences of one epoch of it, at least one a shard
   std::vector<int> groups;            // by learner; those not named here: group 0
   std::int64_t sequence_tokens = 1;
+
+  // Whether a step of this loss has diverged: it is not finite, or above the limit.
+  bool has_diverged(double loss) const {
+    return !std::isfinite(loss) || (loss_limit > 0 && loss > loss_limit);
+  }
   bool operator==(const Settings&) const = default;
 };
 
@@ -105,6 +110,7 @@ struct Delivery {
   std::int64_t steps;      // c_steps: inner steps since the learner received this fragment
   std::int64_t tokens;     // c_tokens: tokens since then
   std::int64_t at_tokens;  // the learner's Report::tokens when the fragment was copied
+  double loss;             // the highest of these steps; not finite if one was not
   double norm;             // ||Theta_p - theta_p||, not finite if any element is not
   bool operator==(const Delivery&) const = default;
 };

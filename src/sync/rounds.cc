@@ -13,6 +13,7 @@ constexpr std::size_t kNormsKept = 8;
 constexpr std::size_t kStepsKept = 16;
 constexpr double kMostAlone = 6;  // intervals that a learner trains, and others meanwhile
 constexpr const char* kNotFinite = "not finite";
+constexpr const char* kDiverged = "diverged";
 constexpr const char* kTooLongAlone = "too long alone";
 
 }  // namespace
@@ -122,6 +123,7 @@ std::string Rounds::take(const Delivery& delivery, std::int32_t version, std::in
   if (delivery.base_version > version) return "base newer than the clock";
   if (delivery.steps < 0 || delivery.tokens < 0) return "negative counters";
   if (!std::isfinite(delivery.norm)) return kNotFinite;
+  if (settings_.has_diverged(delivery.loss)) return kDiverged;
   if (was_too_long_alone(delivery, version)) return kTooLongAlone;
   answer.state = Answer::State::delivered;
   --round->refused;
@@ -136,7 +138,7 @@ std::string Rounds::take(const Delivery& delivery, std::int32_t version, std::in
 }
 
 bool Rounds::is_unsound(const std::string& refusal) {
-  return refusal == kNotFinite || refusal == kTooLongAlone;
+  return refusal == kNotFinite || refusal == kDiverged || refusal == kTooLongAlone;
 }
 
 // Cut off, it trained on while the others went elsewhere: no outlier by its steps, but so many that
@@ -165,7 +167,7 @@ const std::vector<Rounds::Refusal>& Rounds::refuse_unsound(
     const LearnerView& view = learners[learner];
     if (answer.state == Answer::State::delivered && view.incarnation == answer.incarnation &&
         view.diverged) {
-      refuse(round, learner, "diverged");
+      refuse(round, learner, kDiverged);
     }
   }
   if (settings_.outlier > 0) refuse_outliers(round);

@@ -21,11 +21,13 @@ template <typename Struct, typename Value>
 struct Field {
   const char* name;
   Value Struct::*member;
+  bool is_later = false;  // older tapes do not have it: it is 0
 };
 
 template <typename Struct, typename Value>
-constexpr Field<Struct, Value> field(const char* name, Value Struct::*member) {
-  return {name, member};
+constexpr Field<Struct, Value> field(const char* name, Value Struct::*member,
+                                     bool is_later = false) {
+  return {name, member, is_later};
 }
 
 // The name of a struct on the tape and its fields, in order.
@@ -40,6 +42,7 @@ struct Layout;
     static constexpr auto kFields = std::make_tuple(__VA_ARGS__); \
   }
 #define ARCHIPELAGO_FIELD(name) field(#name, &Type::name)
+#define ARCHIPELAGO_LATER_FIELD(name) field(#name, &Type::name, true)
 
 ARCHIPELAGO_LAYOUT(Settings, "settings", ARCHIPELAGO_FIELD(learners), ARCHIPELAGO_FIELD(fragments),
                    ARCHIPELAGO_FIELD(interval), ARCHIPELAGO_FIELD(overlap),
@@ -70,7 +73,7 @@ ARCHIPELAGO_LAYOUT(Delivery, "delivery", ARCHIPELAGO_FIELD(learner), ARCHIPELAGO
                    ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(fragment),
                    ARCHIPELAGO_FIELD(base_version), ARCHIPELAGO_FIELD(steps),
                    ARCHIPELAGO_FIELD(tokens), ARCHIPELAGO_FIELD(at_tokens),
-                   ARCHIPELAGO_FIELD(norm));
+                   ARCHIPELAGO_LATER_FIELD(loss), ARCHIPELAGO_FIELD(norm));
 ARCHIPELAGO_LAYOUT(Merged, "merged", ARCHIPELAGO_FIELD(round), ARCHIPELAGO_FIELD(seconds));
 ARCHIPELAGO_LAYOUT(Tick, "tick");
 ARCHIPELAGO_LAYOUT(StopRequested, "stop_requested", ARCHIPELAGO_FIELD(reason));
@@ -105,6 +108,7 @@ ARCHIPELAGO_LAYOUT(Refill, "refill", ARCHIPELAGO_FIELD(islands));
 ARCHIPELAGO_LAYOUT(Finish, "finish", ARCHIPELAGO_FIELD(outcome), ARCHIPELAGO_FIELD(reason));
 
 #undef ARCHIPELAGO_FIELD
+#undef ARCHIPELAGO_LATER_FIELD
 #undef ARCHIPELAGO_LAYOUT
 
 constexpr std::string_view kSumBegin = ",\"sum\":\"";
@@ -210,11 +214,11 @@ const Json& member(const Json& object, const char* name) {
 
 template <typename Struct>
 void decode_fields(const Json& object, Struct& value) {
-  std::apply(
-      [&](const auto&... fields) {
-        (decode_value(member(object, fields.name), value.*fields.member), ...);
-      },
-      Layout<Struct>::kFields);
+  const auto decode = [&](const auto& one) {
+    if (one.is_later && object.is_object() && !object.contains(one.name)) return;
+    decode_value(member(object, one.name), value.*one.member);
+  };
+  std::apply([&](const auto&... fields) { (decode(fields), ...); }, Layout<Struct>::kFields);
 }
 
 // Fields that an older tape does not have keep their defaults.

@@ -169,6 +169,7 @@ TEST_F(MailboxTest, FragmentComesAsItWas) {
   fields.steps = 24;
   fields.tokens = 4096;
   fields.at_tokens = 123456;
+  fields.loss = 2.5;
   fields.elements = 4;
   fields.encoding = 2;
   fields.checksum = 0x1234567890ABCDEF;
@@ -185,6 +186,7 @@ TEST_F(MailboxTest, FragmentComesAsItWas) {
   EXPECT_EQ(fragment->header.steps, 24);
   EXPECT_EQ(fragment->header.tokens, 4096);
   EXPECT_EQ(fragment->header.at_tokens, 123456);
+  EXPECT_EQ(fragment->header.loss, 2.5);
   EXPECT_EQ(fragment->header.elements, 4);
   EXPECT_EQ(fragment->header.encoding, 2);
   EXPECT_EQ(fragment->header.checksum, 0x1234567890ABCDEF) << "of the data: not looked at here";

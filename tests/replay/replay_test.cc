@@ -81,7 +81,7 @@ class FakeRun {
       sync::SquaredNorms squares(setup_.pieces[static_cast<std::size_t>(ask.fragment)]);
       squares.add(*state_->theta(ask.fragment), values, std::ssize(values));
       tell(sync::Delivery{ask.learner, ask.incarnation, ask.round, ask.fragment, 0, 2, 8,
-                          steps_ * 4, squares.norm()});
+                          steps_ * 4, 1.5, squares.norm()});
     }
     for (const std::int64_t round : std::exchange(merging_, {})) {
       state_->adopt(std::move(merged_.extract(round).mapped()));

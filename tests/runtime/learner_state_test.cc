@@ -176,6 +176,55 @@ TEST_F(LearnerStateTest, AReportTellsOfTheLastStep) {
   EXPECT_EQ(report.loss, 0);
 }
 
+TEST_F(LearnerStateTest, AFragmentTellsTheHighestLossSinceItCame) {
+  const Run run = make_run();
+  LearnerState state(run.setup, *run.dataset, kernels(), 1, 0, 1);
+  state.begin(0, 0, nullptr);
+  state.take_fixed_share();
+  receive(run, state, initial(run));
+  EXPECT_EQ(state.header(0, 1).loss, 0);
+  double highest = 0;
+  for (int step = 0; step < 20; ++step) {
+    train(state, 1);
+    highest = std::max<double>(highest, state.last_step().loss);
+  }
+  ASSERT_LT(state.last_step().loss, highest);
+  EXPECT_EQ(state.header(0, 1).loss, highest);
+  EXPECT_EQ(state.header(1, 1).loss, highest);
+}
+
+// Of numbers so large a layer norm makes zeros, and every output is alike.
+TEST_F(LearnerStateTest, AFiniteLossWithoutFiniteGradientsIsUnsound) {
+  const Run run = make_run();
+  LearnerState state(run.setup, *run.dataset, kernels(), 1, 0, 1);
+  state.begin(0, 0, nullptr);
+  state.take_fixed_share();
+  std::vector<float> huge = initial(run);
+  for (float& value : huge) value *= 1e25F;
+  receive(run, state, huge);
+  train(state, 1);
+  ASSERT_LE(state.last_step().loss, loss_limit(run.setup.config.model));
+  EXPECT_FALSE(state.is_sound());
+  link::Report report;
+  state.describe(report);
+  EXPECT_TRUE(std::isnan(link::sound_loss(report)));
+
+  receive(run, state, initial(run));
+  train(state, 1);
+  EXPECT_TRUE(state.is_sound());
+  EXPECT_EQ(state.header(0, 1).loss, state.last_step().loss);
+  const auto& first = run.setup.fragments[0];
+  std::vector<float> values(static_cast<std::size_t>(first.size));
+  fragment::gather(first, huge, values);
+  state.receive(0, 2, values);
+  train(state, 1);
+  fragment::gather(first, initial(run), values);
+  state.receive(0, 3, values);
+  train(state, 1);
+  EXPECT_EQ(state.header(0, 1).loss, state.last_step().loss);
+  EXPECT_TRUE(std::isnan(state.header(1, 1).loss)) << "a step that diverged is in it";
+}
+
 TEST_F(LearnerStateTest, PartsOfABatchAddUpToTheWholeStep) {
   std::vector<std::vector<float>> results;
   for (const std::int64_t parts : {1, 2, 4}) {

@@ -66,6 +66,7 @@ class Harness {
             steps,
             steps * settings.batch_tokens,
             100 * settings.batch_tokens,
+            2.0,
             norm};
   }
 

@@ -176,10 +176,12 @@ void Invariants::note_delivery(Nanoseconds now, const Delivery& delivery,
   const bool current = it.incarnation == delivery.incarnation && it.alive;
   if (current) it.heard = now;
   ++held_[{delivery.learner, delivery.incarnation, delivery.round}];
+  const bool has_diverged = !std::isfinite(delivery.loss);
   const Discard* refusal = actions.empty() ? nullptr : std::get_if<Discard>(&actions.front());
   if (refusal != nullptr &&
       (refusal->learner != delivery.learner || refusal->incarnation != delivery.incarnation ||
-       refusal->round != delivery.round || drops_taken(refusal->reason))) {
+       refusal->round != delivery.round ||
+       (drops_taken(refusal->reason) && !(has_diverged && refusal->reason == "diverged")))) {
     refusal = nullptr;
   }
   const auto found = rounds_.find(delivery.round);
@@ -189,15 +191,16 @@ void Invariants::note_delivery(Nanoseconds now, const Delivery& delivery,
   const bool first = asked && !found->second.taken.contains(delivery.learner) &&
                      !found->second.refused.contains(delivery.learner);
   const std::int32_t missed = versions_[delivery.fragment] - delivery.base_version;
-  const bool sound = std::isfinite(delivery.norm) && missed >= 0 && !was_alone(delivery, missed);
-  const bool good = (current || (it.retired && it.incarnation == delivery.incarnation)) && open &&
-                    asked && first && sound;
+  const bool sound =
+      std::isfinite(delivery.norm) && !has_diverged && missed >= 0 && !was_alone(delivery, missed);
+  const bool counts = current || (it.retired && it.incarnation == delivery.incarnation);
+  const bool good = counts && open && asked && first && sound;
   if (refusal == nullptr) {
     expect(good, "took a delivery that is late, stale, not asked, twice, or broken");
     if (good) found->second.taken[delivery.learner] = delivery;
   } else {
     expect(!good || stopping_, "refused a good delivery: " + refusal->reason);
-    if (open && asked && first && !sound) found->second.refused.insert(delivery.learner);
+    if (counts && open && asked && first && !sound) found->second.refused.insert(delivery.learner);
   }
 }
 
@@ -365,6 +368,11 @@ void Invariants::take(Nanoseconds, const Discard& action) {
   drop({action.learner, action.incarnation, action.round});
   if (!drops_taken(action.reason)) return;
   const auto round = rounds_.find(action.round);
+  // Refused at once, as note_delivery() has seen.
+  if (action.reason == "diverged" &&
+      (round == rounds_.end() || !round->second.taken.contains(action.learner))) {
+    return;
+  }
   expect(round != rounds_.end() && round->second.taken.erase(action.learner) == 1,
          "dropped what was not taken: " + action.reason);
   if (round == rounds_.end()) return;

@@ -433,6 +433,23 @@ TEST(Rounds, WhatALearnerSentJustBeforeItWasSeenToDivergeIsRefused) {
             (std::vector<Contribution>{{0, 0, 200}, {1, 0, 200}}));
 }
 
+// Its newest step may be a sound one again.
+TEST(Rounds, WorkWithADivergedStepInItIsRefused) {
+  Settings settings = small();
+  settings.loss_limit = 11;
+  for (const double loss : {11.5, std::numeric_limits<double>::quiet_NaN()}) {
+    Harness harness(settings);
+    harness.start(3);
+    Delivery unsound = harness.delivery(2, 1);
+    unsound.loss = loss;
+    harness.tell(0, harness.delivery(0, 1));
+    EXPECT_EQ(harness.tell(0, unsound),
+              (std::vector<Action>{Discard{2, 0, 1, 0, "diverged"}, Refresh{2, 0}}));
+    EXPECT_EQ(only<Merge>(harness.tell(0, harness.delivery(1, 1))).front().contributions,
+              (std::vector<Contribution>{{0, 0, 200}, {1, 0, 200}}));
+  }
+}
+
 TEST(Rounds, OneThatDivergesAgainAndAgainIsRefreshedOncePerTurnOfTheFragments) {
   Settings settings = small();
   settings.learners = 1;

@@ -14,7 +14,7 @@ std::vector<Event> all_events() {
   return {IslandReady{3},
           IslandLost{4, "host \"b\" is gone\n"},
           Report{1, 2, 1'000'000'000'000, -5, 0.1 + 0.2, 1e-310, {1, -1, 7}},
-          Delivery{1, 2, 3, 4, 5, 6, 7, 8, 1.0 / 3},
+          Delivery{1, 2, 3, 4, 5, 6, 7, 8, 2.0 / 3, 1.0 / 3},
           Merged{9, -0.0},
           Tick{},
           LeaseFollowed{1, 2, 3, 4},

@@ -263,10 +263,13 @@ void World::receive(int number, const Down& down) {
     island.held.assign(fragments, -1);
     island.next.assign(fragments, -1);
     island.steps.assign(fragments, 0);
+    island.diverged.assign(fragments, false);
+    island.takes_all_anew = false;
     heartbeat(number);
   } else if (const auto* refresh = std::get_if<Refresh>(&down.action)) {
     if (refresh->incarnation != island.incarnation || island.learner < 0) return;
     for (int p = 0; p < fragments; ++p) island.next[p] = std::max(island.next[p], down.versions[p]);
+    island.takes_all_anew = true;
     island.norm_factor = 1;
     island.loss = 1;
   } else if (const auto* lease = std::get_if<Lease>(&down.action)) {
@@ -391,6 +394,7 @@ void World::step(int number) {
     for (std::int64_t i = 0; i < batch; ++i) ++island.shards[order.next(island.shards)].cursor;
   }
   for (std::int64_t& steps : island.steps) ++steps;
+  if (!std::isfinite(island.loss)) island.diverged.assign(island.diverged.size(), true);
   island.tokens += plan_.settings.batch_tokens;
   install(island);
   follow(island);
@@ -405,10 +409,12 @@ void World::step(int number) {
 
 void World::install(Island& island) {
   for (std::size_t p = 0; p < island.held.size(); ++p) {
-    if (island.next[p] <= island.held[p]) continue;
+    if (island.next[p] <= island.held[p] && !island.takes_all_anew) continue;
     island.held[p] = island.next[p];
     island.steps[p] = 0;
+    island.diverged[p] = false;
   }
+  island.takes_all_anew = false;
 }
 
 void World::answer(Island& island) {
@@ -417,9 +423,10 @@ void World::answer(Island& island) {
     if (steps == 0 && !island.paused) return false;
     const double norm = (0.5 + island.random.uniform()) * island.norm_factor *
                         static_cast<double>(std::max<std::int64_t>(steps, 1));
-    send_up(island, Delivery{island.learner, island.incarnation, ask.round, ask.fragment,
-                             island.held[ask.fragment], steps, steps * plan_.settings.batch_tokens,
-                             island.tokens, norm});
+    send_up(island,
+            Delivery{island.learner, island.incarnation, ask.round, ask.fragment,
+                     island.held[ask.fragment], steps, steps * plan_.settings.batch_tokens,
+                     island.tokens, island.diverged[ask.fragment] ? std::nan("") : 1, norm});
     return true;
   });
 }

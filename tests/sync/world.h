@@ -99,6 +99,8 @@ class World {
     std::int64_t tokens = 0;
     std::vector<std::int32_t> held, next;
     std::vector<std::int64_t> steps;
+    std::vector<bool> diverged;   // since it took the fragment in
+    bool takes_all_anew = false;  // at its next step, of the version that it holds too
     std::deque<Ask> asks;
     Leases::Held shards;         // that it trains on, each at its next sequence
     std::optional<Lease> lease;  // to be followed at the next step boundary
