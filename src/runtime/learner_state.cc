@@ -50,7 +50,7 @@ void LearnerState::begin(int incarnation, std::int64_t tokens, checkpoint::Learn
   tokens_ = tokens;
   steps_ = tokens / batch_tokens_;
   leased_.clear();
-  is_sound_ = true;
+  has_sound_loss_ = true;
   last_step_ = {};
   run_tokens_ = 0;
   steps_since_run_tokens_ = 0;
@@ -159,15 +159,14 @@ void LearnerState::step(const std::function<void(std::span<float>)>& average) {
   // The schedule follows the whole run, so a learner that was away has the others' learning rate.
   const std::int64_t step_of_run = run_tokens_ / setup_.step_tokens + steps_since_run_tokens_;
   const ProfileRange range("optimizer");
-  is_sound_ = std::isfinite(means[0]) && means[0] <= loss_limit(config_.model);
-  // Its moments would make it diverge again from any parameters.
-  if (!is_sound_) optimizer_->reset();
+  // Moments that made it diverge would do so again from any parameters.
+  const bool has_sound_loss = std::isfinite(means[0]) && means[0] <= loss_limit(config_.model);
+  if (std::exchange(has_sound_loss_, has_sound_loss) != has_sound_loss) optimizer_->reset();
   last_step_.loss = means[0];
   if (model_->accuracy()) last_step_.accuracy = means[1];
   last_step_.learning_rate = model::learning_rate(config_.train, step_of_run, optimizer_->steps());
   last_step_.gradient_norm =
       optimizer_->step(model_->parameters(), model_->gradients(), last_step_.learning_rate);
-  is_sound_ = is_sound_ && std::isfinite(last_step_.gradient_norm);
   ++steps_;
   ++steps_since_run_tokens_;
   tokens_ += batch_tokens_;

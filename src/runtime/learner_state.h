@@ -68,9 +68,8 @@ class LearnerState {
     double gradient_norm = 0;  // of the whole batch, before clipping
   };
 
-  // Whether the last step's loss was finite and below loss_limit(), else moments are new, and its
-  // gradients finite.
-  bool is_sound() const { return is_sound_; }
+  // Whether the last step's loss was finite and below loss_limit(), and its gradients finite.
+  bool is_sound() const { return has_sound_loss_ && std::isfinite(last_step_.gradient_norm); }
 
   // The last inner step of this life; all 0 before its first.
   const Step& last_step() const { return last_step_; }
@@ -143,7 +142,7 @@ class LearnerState {
 
   int incarnation_ = -1;
   std::int64_t steps_ = 0;
-  bool is_sound_ = true;
+  bool has_sound_loss_ = true;  // moments begin anew where it changes
   Step last_step_;
   std::int64_t tokens_ = 0;
   std::int64_t run_tokens_ = 0;

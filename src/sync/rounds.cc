@@ -12,6 +12,7 @@ constexpr std::size_t kMergesForMedian = 3;
 constexpr std::size_t kNormsKept = 8;
 constexpr std::size_t kStepsKept = 16;
 constexpr double kMostAlone = 6;  // intervals that a learner trains, and others meanwhile
+constexpr double kLonger = 2;     // than those whose work was merged last
 constexpr const char* kNotFinite = "not finite";
 constexpr const char* kDiverged = "diverged";
 constexpr const char* kTooLongAlone = "too long alone";
@@ -76,6 +77,7 @@ void Rounds::excuse(int learner) {
 
 void Rounds::drop_life(int learner, int incarnation, std::vector<Action>& actions) {
   excuse(learner);
+  note_soundness(learner, true);
   for (Round& round : rounds_) {
     if (round.merging || learner >= static_cast<int>(round.answers.size())) continue;
     Answer& answer = round.answers[learner];
@@ -123,7 +125,6 @@ std::string Rounds::take(const Delivery& delivery, std::int32_t version, std::in
   if (delivery.base_version > version) return "base newer than the clock";
   if (delivery.steps < 0 || delivery.tokens < 0) return "negative counters";
   if (!std::isfinite(delivery.norm)) return kNotFinite;
-  if (settings_.has_diverged(delivery.loss)) return kDiverged;
   if (was_too_long_alone(delivery, version)) return kTooLongAlone;
   answer.state = Answer::State::delivered;
   --round->refused;
@@ -131,22 +132,26 @@ std::string Rounds::take(const Delivery& delivery, std::int32_t version, std::in
   const double tokens = static_cast<double>(delivery.tokens);
   answer.weight = delivery.steps == 0 ? 0 : tokens * (tokens / static_cast<double>(delivery.steps));
   answer.norm = delivery.norm / static_cast<double>(std::max<std::int64_t>(delivery.steps, 1));
+  answer.loss = delivery.loss;
   answer.steps = delivery.steps;
   answer.at_tokens = delivery.at_tokens;
   answer.tokens = delivery.tokens;
+  note_soundness(delivery.learner, !settings_.has_diverged(delivery.loss));
   return {};
 }
 
 bool Rounds::is_unsound(const std::string& refusal) {
-  return refusal == kNotFinite || refusal == kDiverged || refusal == kTooLongAlone;
+  return refusal == kNotFinite || refusal == kTooLongAlone;
 }
 
 // Cut off, it trained on while the others went elsewhere: no outlier by its steps, but so many that
-// it would draw all of Theta after it. Who is fast has missed nothing, who is slow made few steps.
+// it would draw all of Theta after it. Who is fast has missed nothing, who is slow made few steps,
+// and where links are slow for all the others' work is as old.
 bool Rounds::was_too_long_alone(const Delivery& delivery, std::int32_t version) const {
   const double most = kMostAlone * settings_.interval;
-  if (static_cast<double>(delivery.steps) <= most) return false;
+  const auto own = static_cast<double>(delivery.steps);
   const auto& steps = history_[delivery.fragment].steps;
+  if (own <= most || steps.empty() || own <= kLonger * steps.back()) return false;
   const auto missed = std::min(static_cast<std::ptrdiff_t>(version) - delivery.base_version,
                                static_cast<std::ptrdiff_t>(steps.size()));
   return std::accumulate(steps.end() - missed, steps.end(), 0.0) > most;
@@ -159,14 +164,36 @@ double Rounds::median(std::vector<double>& values) const {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
+void Rounds::note_soundness(int learner, bool is_sound) {
+  if (learner >= static_cast<int>(gave_unsound_.size())) gave_unsound_.resize(learner + 1, false);
+  gave_unsound_[learner] = !is_sound;
+}
+
+bool Rounds::is_sound(int learner, const LearnerView& view) const {
+  const bool gave_unsound =
+      learner < static_cast<int>(gave_unsound_.size()) && gave_unsound_[learner];
+  return view.state == LearnerState::active && !view.diverged && !gave_unsound;
+}
+
+// Where nobody is sound, what all have taken in is not: only their work can mend that.
+bool Rounds::has_diverged(const Answer& answer, int learner,
+                          const std::vector<LearnerView>& learners) const {
+  const LearnerView& view = learners[learner];
+  const bool is_diverged = view.incarnation == answer.incarnation && view.diverged;
+  if (!std::isfinite(answer.loss) || (is_diverged && !std::isfinite(view.loss))) return true;
+  if (!is_diverged && !settings_.has_diverged(answer.loss)) return false;
+  for (int other = 0; other < static_cast<int>(learners.size()); ++other) {
+    if (other != learner && is_sound(other, learners[other])) return true;
+  }
+  return false;
+}
+
 const std::vector<Rounds::Refusal>& Rounds::refuse_unsound(
     Round& round, const std::vector<LearnerView>& learners) {
   refusals_.clear();
   for (int learner = 0; learner < static_cast<int>(round.answers.size()); ++learner) {
     const Answer& answer = round.answers[learner];
-    const LearnerView& view = learners[learner];
-    if (answer.state == Answer::State::delivered && view.incarnation == answer.incarnation &&
-        view.diverged) {
+    if (answer.state == Answer::State::delivered && has_diverged(answer, learner, learners)) {
       refuse(round, learner, kDiverged);
     }
   }

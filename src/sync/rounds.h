@@ -22,6 +22,7 @@ struct Answer {
   int incarnation = -1;
   double weight = 0;
   double norm = 0;  // of the change, for each inner step that it took
+  double loss = 0;  // the highest of these steps
   std::int64_t steps = 0;
   std::int64_t at_tokens = 0;
   std::int64_t tokens = 0;
@@ -68,10 +69,11 @@ class Rounds {
   std::string take(const Delivery& delivery, std::int32_t version, std::int64_t last_opened);
   static bool is_unsound(const std::string& refusal);
 
-  // Learners of the round that have diverged, or whose norm is `settings.outlier` times the median
-  // norm of the others in the round, where there are two or more, else of recent merges of this
-  // fragment, where there are three or more. Marks them as refused. The result lives until the next
-  // call.
+  // Learners of the round that have diverged (their newest step, or one of those that the fragment
+  // holds; with finite losses only as long as another learner is sound), or whose norm is
+  // `settings.outlier` times the median norm of the others in the round, where there are two or
+  // more, else of recent merges of this fragment, where there are three or more. Marks them as
+  // refused. The result lives until the next call.
   struct Refusal {
     int learner;
     const char* reason;
@@ -101,6 +103,10 @@ class Rounds {
   int merging() const { return merging_; }
 
  private:
+  void note_soundness(int learner, bool is_sound);
+  bool is_sound(int learner, const LearnerView& view) const;
+  bool has_diverged(const Answer& answer, int learner,
+                    const std::vector<LearnerView>& learners) const;
   bool was_too_long_alone(const Delivery& delivery, std::int32_t version) const;
   double median(std::vector<double>& values) const;
   void refuse(Round& round, int learner, const char* reason);
@@ -115,7 +121,8 @@ class Rounds {
     std::vector<double> norms;  // medians
     std::vector<double> steps;  // means
   };
-  std::vector<History> history_;  // by fragment
+  std::vector<History> history_;    // by fragment
+  std::vector<bool> gave_unsound_;  // by learner: a step that its latest fragment holds diverged
   std::vector<double> scratch_;
   std::vector<int> outliers_;
   std::vector<Refusal> refusals_;

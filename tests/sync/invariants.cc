@@ -116,7 +116,8 @@ void Invariants::note(Nanoseconds now, const Event& event, const std::vector<Act
     it.heard = now;
     if (report->step >= it.step.value_or(report->step)) {
       it.step = report->step;
-      it.diverged = report->step_seconds > 0 && !std::isfinite(report->loss);
+      it.diverged = report->step_seconds > 0 && settings_.has_diverged(report->loss);
+      it.loss = report->step_seconds > 0 ? report->loss : 0;
       it.has_diverged = it.has_diverged || it.diverged;
     }
     it.joined = it.joined || std::equal(it.target.begin(), it.target.end(), report->held.begin(),
@@ -158,6 +159,20 @@ void Invariants::note(Nanoseconds now, const Event& event, const std::vector<Act
   }
 }
 
+// Nothing that is not finite, and while another learner is sound no diverged step.
+bool Invariants::may_count(int learner, const Delivery& delivery) {
+  const Life& own = life(learner);
+  const bool finite = std::isfinite(delivery.loss) && std::isfinite(own.loss);
+  const bool sound = !own.diverged && !settings_.has_diverged(delivery.loss);
+  bool others_sound = false;
+  for (int other = 0; other < static_cast<int>(lives_.size()); ++other) {
+    const Life& it = life(other);
+    others_sound = others_sound || (other != learner && !it.diverged && !it.gave_unsound &&
+                                    machine_.learners()[other].state == LearnerState::active);
+  }
+  return finite && (sound || !others_sound);
+}
+
 // Its own steps, and those of the merges that it missed, of which the last 16 count.
 bool Invariants::was_alone(const Delivery& delivery, std::int32_t missed) const {
   double others = 0;
@@ -167,7 +182,8 @@ bool Invariants::was_alone(const Delivery& delivery, std::int32_t missed) const 
     for (std::int64_t i = 0; i < known; ++i) others += steps[steps.size() - 1 - i];
   }
   const double most = 6 * settings_.interval;
-  return static_cast<double>(delivery.steps) > most && others > most;
+  const double own = static_cast<double>(delivery.steps);
+  return own > most && others > most && own > 2 * merged_steps_.at(delivery.fragment).back();
 }
 
 void Invariants::note_delivery(Nanoseconds now, const Delivery& delivery,
@@ -176,12 +192,10 @@ void Invariants::note_delivery(Nanoseconds now, const Delivery& delivery,
   const bool current = it.incarnation == delivery.incarnation && it.alive;
   if (current) it.heard = now;
   ++held_[{delivery.learner, delivery.incarnation, delivery.round}];
-  const bool has_diverged = !std::isfinite(delivery.loss);
   const Discard* refusal = actions.empty() ? nullptr : std::get_if<Discard>(&actions.front());
   if (refusal != nullptr &&
       (refusal->learner != delivery.learner || refusal->incarnation != delivery.incarnation ||
-       refusal->round != delivery.round ||
-       (drops_taken(refusal->reason) && !(has_diverged && refusal->reason == "diverged")))) {
+       refusal->round != delivery.round || drops_taken(refusal->reason))) {
     refusal = nullptr;
   }
   const auto found = rounds_.find(delivery.round);
@@ -191,13 +205,13 @@ void Invariants::note_delivery(Nanoseconds now, const Delivery& delivery,
   const bool first = asked && !found->second.taken.contains(delivery.learner) &&
                      !found->second.refused.contains(delivery.learner);
   const std::int32_t missed = versions_[delivery.fragment] - delivery.base_version;
-  const bool sound =
-      std::isfinite(delivery.norm) && !has_diverged && missed >= 0 && !was_alone(delivery, missed);
+  const bool sound = std::isfinite(delivery.norm) && missed >= 0 && !was_alone(delivery, missed);
   const bool counts = current || (it.retired && it.incarnation == delivery.incarnation);
   const bool good = counts && open && asked && first && sound;
   if (refusal == nullptr) {
     expect(good, "took a delivery that is late, stale, not asked, twice, or broken");
     if (good) found->second.taken[delivery.learner] = delivery;
+    if (good) it.gave_unsound = settings_.has_diverged(delivery.loss);
   } else {
     expect(!good || stopping_, "refused a good delivery: " + refusal->reason);
     if (counts && open && asked && first && !sound) found->second.refused.insert(delivery.learner);
@@ -335,9 +349,9 @@ void Invariants::take(Nanoseconds now, const Merge& action) {
     expect(part.incarnation == it.incarnation && (it.alive || it.retired),
            "merged an old incarnation");
     expect(it.joined, "a recovering learner has weight");
-    expect(!it.diverged, "merged a learner that has diverged");
     expect(std::isfinite(part.weight) && part.weight > 0, "a weight is not finite and positive");
     if (taken == round.taken.end()) continue;
+    expect(may_count(part.learner, taken->second), "merged a learner that has diverged");
     expect(part.weight == weight_of(taken->second), "a weight is not tokens * tokens / step");
     drop({part.learner, part.incarnation, action.round});
   }
@@ -368,11 +382,6 @@ void Invariants::take(Nanoseconds, const Discard& action) {
   drop({action.learner, action.incarnation, action.round});
   if (!drops_taken(action.reason)) return;
   const auto round = rounds_.find(action.round);
-  // Refused at once, as note_delivery() has seen.
-  if (action.reason == "diverged" &&
-      (round == rounds_.end() || !round->second.taken.contains(action.learner))) {
-    return;
-  }
   expect(round != rounds_.end() && round->second.taken.erase(action.learner) == 1,
          "dropped what was not taken: " + action.reason);
   if (round == rounds_.end()) return;
@@ -446,6 +455,7 @@ void Invariants::close_silent() {
     });
   };
   close_where([](const OpenRound& round) { return round.nothing_new; });
+  close_where([](const OpenRound& round) { return round.refused.size() == round.asked.size(); });
   close_where([](const OpenRound& round) { return !round.refused.empty(); });
   close_where([&](const OpenRound&) { return paused_; });
 }

@@ -35,7 +35,9 @@ class Invariants {
     Nanoseconds heard = 0;
     std::vector<std::int32_t> target;
     std::optional<std::int64_t> step = {};  // of its newest report
+    double loss = 0;                        // of that
     bool diverged = false;
+    bool gave_unsound = false;  // its latest fragment that was taken
     bool has_diverged = false;  // ever
   };
   struct OpenRound {
@@ -52,6 +54,7 @@ class Invariants {
   };
 
   void note(Nanoseconds now, const Event& event, const std::vector<Action>& actions);
+  bool may_count(int learner, const Delivery& delivery);
   bool was_alone(const Delivery& delivery, std::int32_t missed) const;
   void note_delivery(Nanoseconds now, const Delivery& delivery, const std::vector<Action>& actions);
   void expect(bool holds, const std::string& what);

@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <string>
+#include <variant>
 
 #include "sync/tape.h"
 #include "world.h"
@@ -30,10 +34,23 @@ Plan shrink(Plan plan) {
   return plan;
 }
 
+std::int64_t discards(const World& world, const std::string& reason) {
+  std::int64_t count = 0;
+  for (const Recorded& recorded : world.record()) {
+    count += std::ranges::count_if(recorded.actions, [&](const Action& action) {
+      const auto* discard = std::get_if<Discard>(&action);
+      return discard != nullptr && discard->reason == reason;
+    });
+  }
+  return count;
+}
+
 TEST(Histories, KeepEveryInvariant) {
   std::int64_t events = 0;
   std::int64_t merges = 0;
   std::int64_t losses = 0;
+  std::map<std::string, std::int64_t> unsound = {
+      {"diverged", 0}, {"not finite", 0}, {"outlier", 0}, {"too long alone", 0}};
   for (std::uint64_t seed = 1; seed <= kHistories; ++seed) {
     const Plan plan = make_plan(seed);
     World world(plan);
@@ -47,13 +64,16 @@ TEST(Histories, KeepEveryInvariant) {
     events += static_cast<std::int64_t>(world.record().size());
     merges += world.merges();
     losses += world.machine().losses();
+    for (auto& [reason, count] : unsound) count += discards(world, reason);
   }
   // The histories are not empty ones.
   EXPECT_GT(events, 300 * static_cast<std::int64_t>(kHistories));
   EXPECT_GT(merges, 20 * static_cast<std::int64_t>(kHistories));
   EXPECT_GT(losses, static_cast<std::int64_t>(kHistories));
+  for (const auto& [reason, count] : unsound) EXPECT_GT(count, 10) << reason;
   RecordProperty("events", std::to_string(events));
   std::cout << events << " events, " << merges << " merges, " << losses << " losses\n";
+  for (const auto& [reason, count] : unsound) std::cout << reason << " " << count << "\n";
 }
 
 TEST(Histories, TheSameEventsGiveTheSameActions) {

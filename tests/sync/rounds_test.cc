@@ -314,8 +314,8 @@ TEST(Rounds, AreNotHeldUpByWhoWasRefused) {
             (std::vector<Contribution>{{1, 0, 200}, {2, 0, 200}}));
 }
 
-// A learner that was cut off and trained on: refused where it made many steps and missed merges of
-// many.
+// A learner that was cut off and trained on: refused where it made many steps, more than twice as
+// many as the others gave last, and missed merges of many.
 TEST(Rounds, WhoWasTooLongAloneTakesTheGlobalState) {
   struct Case {
     int missed;                 // merges
@@ -324,8 +324,8 @@ TEST(Rounds, WhoWasTooLongAloneTakesTheGlobalState) {
     bool refused;
   };
   for (const auto& [missed, merged_steps, steps, refused] :
-       {Case{5, 3, 13, true}, Case{5, 3, 12, false}, Case{4, 3, 13, false}, Case{1, 13, 13, true},
-        Case{0, 13, 1000, false}}) {
+       {Case{5, 3, 13, true}, Case{5, 3, 12, false}, Case{4, 3, 13, false}, Case{1, 13, 27, true},
+        Case{1, 13, 26, false}, Case{0, 13, 1000, false}}) {
     Settings settings = small();
     settings.interval = 2;
     settings.fragments = 1;
@@ -442,12 +442,32 @@ TEST(Rounds, WorkWithADivergedStepInItIsRefused) {
     harness.start(3);
     Delivery unsound = harness.delivery(2, 1);
     unsound.loss = loss;
+    harness.tell(0, unsound);
     harness.tell(0, harness.delivery(0, 1));
-    EXPECT_EQ(harness.tell(0, unsound),
-              (std::vector<Action>{Discard{2, 0, 1, 0, "diverged"}, Refresh{2, 0}}));
-    EXPECT_EQ(only<Merge>(harness.tell(0, harness.delivery(1, 1))).front().contributions,
-              (std::vector<Contribution>{{0, 0, 200}, {1, 0, 200}}));
+    EXPECT_EQ(harness.tell(0, harness.delivery(1, 1)),
+              (std::vector<Action>{Discard{2, 0, 1, 0, "diverged"}, Refresh{2, 0},
+                                   Merge{1, 0, {{0, 0, 200}, {1, 0, 200}}}}));
   }
+}
+
+// Theta itself is far off, from an outer step too long, say.
+TEST(Rounds, WhereNobodyIsSoundFiniteWorkIsMerged) {
+  Settings settings = small();
+  settings.loss_limit = 11;
+  Harness harness(settings);
+  harness.start(3);
+  const auto give = [&](int learner, double loss, double newest) {
+    Delivery delivery = harness.delivery(learner, 1);
+    delivery.loss = loss;
+    harness.tell(0, diverged_report(harness, learner, 2, newest));
+    return harness.tell(0, delivery);
+  };
+  give(0, 13, 10);
+  give(1, 12, 12);
+  const auto actions = give(2, std::numeric_limits<double>::infinity(), 10);
+  EXPECT_EQ(only<Discard>(actions), (std::vector<Discard>{{2, 0, 1, 0, "diverged"}}));
+  EXPECT_EQ(only<Merge>(actions).front().contributions,
+            (std::vector<Contribution>{{0, 0, 200}, {1, 0, 200}}));
 }
 
 TEST(Rounds, OneThatDivergesAgainAndAgainIsRefreshedOncePerTurnOfTheFragments) {

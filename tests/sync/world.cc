@@ -11,6 +11,7 @@ namespace {
 
 constexpr Nanoseconds kMillisecond = 1'000'000;
 constexpr double kWild = 1e6;
+constexpr double kUnsoundLoss = 12;
 
 Nanoseconds from_seconds(double seconds) { return std::llround(seconds * 1e9); }
 
@@ -204,7 +205,10 @@ void World::send_down(int number, const Action& action) {
       std::max({island.last_arrival, std::max(now_, island.cut_until) + delay(random_)});
   Down down{action, {}};
   if (std::holds_alternative<Refresh>(action)) down.versions = machine_.versions();
-  push({island.last_arrival, 0, Item::Kind::to_island, number, 0, {}, std::move(down)});
+  const bool is_data =
+      std::holds_alternative<Refresh>(action) || std::holds_alternative<Publish>(action);
+  const Nanoseconds arrival = island.last_arrival + (is_data ? plan_.data_delay : 0);
+  push({arrival, 0, Item::Kind::to_island, number, 0, {}, std::move(down)});
 }
 
 void World::say_ready(int number) {
@@ -263,7 +267,7 @@ void World::receive(int number, const Down& down) {
     island.held.assign(fragments, -1);
     island.next.assign(fragments, -1);
     island.steps.assign(fragments, 0);
-    island.diverged.assign(fragments, false);
+    island.highest_loss.assign(fragments, 0);
     island.takes_all_anew = false;
     heartbeat(number);
   } else if (const auto* refresh = std::get_if<Refresh>(&down.action)) {
@@ -394,7 +398,9 @@ void World::step(int number) {
     for (std::int64_t i = 0; i < batch; ++i) ++island.shards[order.next(island.shards)].cursor;
   }
   for (std::int64_t& steps : island.steps) ++steps;
-  if (!std::isfinite(island.loss)) island.diverged.assign(island.diverged.size(), true);
+  for (double& highest : island.highest_loss) {
+    if (island.loss > highest || std::isnan(island.loss)) highest = island.loss;
+  }
   island.tokens += plan_.settings.batch_tokens;
   install(island);
   follow(island);
@@ -412,7 +418,7 @@ void World::install(Island& island) {
     if (island.next[p] <= island.held[p] && !island.takes_all_anew) continue;
     island.held[p] = island.next[p];
     island.steps[p] = 0;
-    island.diverged[p] = false;
+    island.highest_loss[p] = 0;
   }
   island.takes_all_anew = false;
 }
@@ -423,10 +429,9 @@ void World::answer(Island& island) {
     if (steps == 0 && !island.paused) return false;
     const double norm = (0.5 + island.random.uniform()) * island.norm_factor *
                         static_cast<double>(std::max<std::int64_t>(steps, 1));
-    send_up(island,
-            Delivery{island.learner, island.incarnation, ask.round, ask.fragment,
-                     island.held[ask.fragment], steps, steps * plan_.settings.batch_tokens,
-                     island.tokens, island.diverged[ask.fragment] ? std::nan("") : 1, norm});
+    send_up(island, Delivery{island.learner, island.incarnation, ask.round, ask.fragment,
+                             island.held[ask.fragment], steps, steps * plan_.settings.batch_tokens,
+                             island.tokens, island.highest_loss[ask.fragment], norm});
     return true;
   });
 }
@@ -506,7 +511,7 @@ void World::inject(const Fault& fault) {
       island.norm_factor = kWild;
       break;
     case Fault::Kind::diverge:
-      island.loss = std::nan("");
+      island.loss = fault.amount % 2 == 0 ? std::nan("") : kUnsoundLoss;
       break;
     default:
       break;
@@ -521,7 +526,7 @@ Plan make_plan(std::uint64_t seed) {
   const auto pick = [&](int low, int high) {
     return low + static_cast<int>(random.below(static_cast<std::uint64_t>(high - low + 1)));
   };
-  Plan plan;
+  Plan plan{};
   plan.seed = seed;
   Settings& settings = plan.settings;
   settings.learners = pick(1, 6);
@@ -539,6 +544,7 @@ Plan make_plan(std::uint64_t seed) {
   settings.batch_tokens = settings.sequence_tokens * pick(1, 20);
   if (pick(0, 4) > 0) settings.shards = {pick(7, 70)};
   settings.checkpoint_rounds = pick(1, 20);
+  settings.loss_limit = kUnsoundLoss - 1;
   plan.step_seconds = between(0.1, 0.4);
   plan.spread = pick(0, 1) * between(0, 1.5);
   plan.longest_delay = from_seconds(pick(0, 3) > 0 ? between(0.001, 0.02) : between(0.1, 1));
@@ -585,6 +591,11 @@ Plan make_plan(std::uint64_t seed) {
   std::sort(plan.faults.begin(), plan.faults.end(),
             [](const Fault& a, const Fault& b) { return a.time < b.time; });
   if (pick(0, 3) == 0) settings.checkpoint_after = from_seconds(between(0.1, 3));
+  // Whoever is cut off for long trains alone meanwhile, and gives of it before fragments have come.
+  if (pick(0, 7) == 0) {
+    settings.expel_after += from_seconds(6);
+    plan.data_delay = from_seconds(between(0, 2));
+  }
   return plan;
 }
 

@@ -22,7 +22,7 @@ struct Fault {
     duplicate,  // its next `amount` messages arrive twice, the second one much later
     poison,     // its values are not finite until it takes the global state
     wild,       // its values are far off until it takes the global state
-    diverge,    // its loss is not finite until it takes the global state
+    diverge,    // its loss is not finite, or above the limit, until it takes the global state
     stall,      // the machine's driver does nothing for so many seconds
     scale,      // `amount` learners are wanted from now on
     replace,    // the syncer dies with all it holds, and a standby syncer goes on
@@ -46,6 +46,7 @@ struct Plan {
   double step_seconds;        // of the fastest island
   double spread;              // the slowest island's steps take 1 + spread times as long
   Nanoseconds longest_delay;  // of a message
+  Nanoseconds data_delay;     // of a fragment to an island, which all else overtakes
   bool reorder;               // messages to the machine overtake one another
 };
 
@@ -99,8 +100,8 @@ class World {
     std::int64_t tokens = 0;
     std::vector<std::int32_t> held, next;
     std::vector<std::int64_t> steps;
-    std::vector<bool> diverged;   // since it took the fragment in
-    bool takes_all_anew = false;  // at its next step, of the version that it holds too
+    std::vector<double> highest_loss;  // since it took the fragment in
+    bool takes_all_anew = false;       // at its next step, of the version that it holds too
     std::deque<Ask> asks;
     Leases::Held shards;         // that it trains on, each at its next sequence
     std::optional<Lease> lease;  // to be followed at the next step boundary
