@@ -1,6 +1,7 @@
 #include "hdf5/dataset.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -47,6 +48,34 @@ std::vector<hsize_t> chunk_extents(const std::vector<hsize_t>& extents, std::siz
   return chunk;
 }
 
+void require_filters(const Dataset& dataset, const std::string& doing) {
+  const PropertyList creation(H5Dget_create_plist(dataset.get()), doing);
+  const int filters = check(H5Pget_nfilters(creation.get()), doing);
+  for (int i = 0; i < filters; ++i) {
+    unsigned flags = 0;
+    unsigned config = 0;
+    std::size_t values = 0;
+    std::array<char, 80> name{};
+    const H5Z_filter_t filter = H5Pget_filter2(creation.get(), static_cast<unsigned>(i), &flags,
+                                               &values, nullptr, name.size(), name.data(), &config);
+    if (H5Zfilter_avail(filter) > 0) continue;
+    name.back() = '\0';
+    throw Failure("cannot " + doing + ": it was compressed by the filter " + name.data() + " (" +
+                  std::to_string(filter) +
+                  "), which is not here; write it again with gzip, or without compression");
+  }
+}
+
+// HDF5's own conversion makes the nearest number that there is of one that is out of range.
+H5T_conv_ret_t refuse_out_of_range(H5T_conv_except_t exception, hid_t, hid_t, void*, void*,
+                                   void* is_out_of_range) {
+  if (exception != H5T_CONV_EXCEPT_RANGE_HI && exception != H5T_CONV_EXCEPT_RANGE_LOW) {
+    return H5T_CONV_UNHANDLED;
+  }
+  *static_cast<bool*>(is_out_of_range) = true;
+  return H5T_CONV_ABORT;
+}
+
 }  // namespace
 
 Dataset create_dataset(hid_t parent, const std::string& name, hid_t type, std::size_t element_bytes,
@@ -90,7 +119,19 @@ void read_all(const Dataset& dataset, hid_t type, void* data, std::size_t count,
     throw Failure("cannot " + doing + ": it holds another type of numbers than expected");
   }
   if (count == 0) return;
-  check(H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), doing);
+  require_filters(dataset, doing);
+  const PropertyList transfer(H5Pcreate(H5P_DATASET_XFER), doing);
+  bool is_out_of_range = false;
+  check(H5Pset_type_conv_cb(transfer.get(), refuse_out_of_range, &is_out_of_range), doing);
+  const herr_t status = H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, transfer.get(), data);
+  if (is_out_of_range) {
+    H5Eclear2(H5E_DEFAULT);
+    throw Failure("cannot " + doing + ": it holds numbers that " +
+                  std::to_string(8 * H5Tget_size(type)) + " bits" +
+                  (H5Tget_sign(type) == H5T_SGN_NONE ? " without a sign" : "") +
+                  " have no room for");
+  }
+  check(status, doing);
 }
 
 void read_through(hid_t parent, const std::string& name) {
@@ -99,6 +140,7 @@ void read_through(hid_t parent, const std::string& name) {
   const Datatype type(H5Dget_type(dataset.get()), doing);
   std::vector<std::byte> bytes(element_count(dataset, name) * H5Tget_size(type.get()));
   if (bytes.empty()) return;
+  require_filters(dataset, doing);
   check(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), doing);
 }
 

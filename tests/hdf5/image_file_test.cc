@@ -102,6 +102,57 @@ TEST_F(ImageFileTest, MissingAndMistakenMembersAreNamed) {
             "cannot read dataset values: it holds another type of numbers than expected");
 }
 
+TEST_F(ImageFileTest, NumbersThatHaveNoRoomAreRefused) {
+  MappedFile output(path_, image_capacity(0, 3));
+  ImageFile image(output);
+  write_dataset<std::int64_t>(image.id(), "fit", std::vector<std::int64_t>{0, 65535, 7});
+  write_dataset<std::int64_t>(image.id(), "large", std::vector<std::int64_t>{1, 65536});
+  write_dataset<std::int64_t>(image.id(), "negative", std::vector<std::int64_t>{1, -1});
+  output.commit(std::move(image).finish(), Durability::unflushed);
+  const File file = open_file(path_);
+  EXPECT_EQ(read_vector<std::uint16_t>(file.get(), "fit"),
+            (std::vector<std::uint16_t>{0, 65535, 7}));
+  for (const std::string name : {"large", "negative"}) {
+    EXPECT_EQ(message_of([&] { read_vector<std::uint16_t>(file.get(), name); }),
+              "cannot read dataset " + name +
+                  ": it holds numbers that 16 bits without a sign have no room for");
+  }
+  EXPECT_EQ(read_vector<std::int32_t>(file.get(), "negative"), (std::vector<std::int32_t>{1, -1}));
+}
+
+std::size_t leave_as_it_is(unsigned, std::size_t, const unsigned*, std::size_t bytes, std::size_t*,
+                           void**) {
+  return bytes;
+}
+
+TEST_F(ImageFileTest, AFilterThatIsNotHereIsNamed) {
+  constexpr H5Z_filter_t kFilter = 300;
+  const H5Z_class2_t filter = {H5Z_CLASS_T_VERS, kFilter, 1,       1,
+                               "squeeze",        nullptr, nullptr, leave_as_it_is};
+  ASSERT_GE(H5Zregister(&filter), 0);
+  {
+    const File file(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "create");
+    const hsize_t extent = 4;
+    const Dataspace space(H5Screate_simple(1, &extent, nullptr), "make a space");
+    const PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), "make a list");
+    check(H5Pset_chunk(creation.get(), 1, &extent), "set chunks");
+    check(H5Pset_filter(creation.get(), kFilter, H5Z_FLAG_MANDATORY, 0, nullptr), "set a filter");
+    const Dataset dataset(H5Dcreate2(file.get(), "d", H5T_STD_I32LE, space.get(), H5P_DEFAULT,
+                                     creation.get(), H5P_DEFAULT),
+                          "make a dataset");
+    const std::vector<std::int32_t> values = {1, 2, 3, 4};
+    check(H5Dwrite(dataset.get(), H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+          "write");
+  }
+  ASSERT_GE(H5Zunregister(kFilter), 0);
+  const File file = open_file(path_);
+  const std::string words =
+      "cannot read dataset d: it was compressed by the filter squeeze (300), which is not here; "
+      "write it again with gzip, or without compression";
+  EXPECT_EQ(message_of([&] { read_vector<std::int32_t>(file.get(), "d"); }), words);
+  EXPECT_EQ(message_of([&] { read_through(file.get(), "d"); }), words);
+}
+
 TEST_F(ImageFileTest, ForeignFileIsRefused) {
   write_file(path_, "no HDF5 in here", Durability::unflushed);
   EXPECT_NE(message_of([&] { open_file(path_); }), "");
