@@ -168,7 +168,6 @@ int Records::conclude(const Ending& ending) {
                             {"rejoin_s", rejoin_seconds_},
                             {"rounds", rounds_},
                             {"final_train_loss", runtime::mean_loss(living, loss_limit_)},
-                            {"final_val_loss", ending.validation.loss},
                             {"blocked_fraction", statistics_.blocked_fraction(living)},
                             {"energy_j", "not available"},
                             {"energy_per_token_j", "not available"},
@@ -185,7 +184,7 @@ int Records::conclude(const Ending& ending) {
                             {"outcome", outcome},
                             {"reason", reason},
                             {"exit_code", exit_code}};
-  if (ending.validation.accuracy) summary["final_val_accuracy"] = *ending.validation.accuracy;
+  runtime::add_score(summary, "final_val", ending.validation);
   record_.write_summary(summary);
   return exit_code;
 }

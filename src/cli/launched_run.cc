@@ -75,8 +75,10 @@ std::string last_words(const nlohmann::json& summary, const config::RunConfig& c
   const std::string outcome = summary.value("outcome", "");
   if (outcome == "complete") {
     std::string text = "complete: " + summary.at("tokens").dump() + " tokens";
-    const auto& loss = summary.at("final_val_loss");
-    if (loss.is_number()) text += ", validation loss " + loss_text(loss.get<double>());
+    const auto loss = summary.find("final_val_loss");
+    if (loss != summary.end() && loss->is_number()) {
+      text += ", validation loss " + loss_text(loss->get<double>());
+    }
     const auto accuracy = summary.find("final_val_accuracy");
     if (accuracy == summary.end() || !accuracy->is_number()) return text;
     return text + ", accuracy " + fixed_text(100 * accuracy->get<double>(), 1) + " %";

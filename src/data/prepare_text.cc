@@ -19,11 +19,22 @@ void require_no_device(const std::filesystem::path& file) {
   }
 }
 
+void require_unpacked(std::string_view content, const std::filesystem::path& file) {
+  constexpr std::string_view kGzip = "\x1f\x8b\x08";
+  if (!content.starts_with(kGzip)) return;
+  throw Error(ExitCode::bad_data,
+              file.string() + " is no text, gzip has compressed it; unpack it first (gunzip)");
+}
+
 std::string read_all(const std::vector<std::filesystem::path>& files) {
   for (const auto& file : files) require_no_device(file);
   std::string text;
   try {
-    for (const std::filesystem::path& file : files) text += read_file(file);
+    for (const std::filesystem::path& file : files) {
+      const std::string content = read_file(file);
+      require_unpacked(content, file);
+      text += content;
+    }
   } catch (const std::system_error& error) {
     throw Error(ExitCode::bad_data, error.what());
   }

@@ -14,6 +14,7 @@
 #include "core/units.h"
 #include "emulate/data_parallel.h"
 #include "emulate/run.h"
+#include "runtime/record_lines.h"
 #include "runtime/run_folder.h"
 #include "runtime/run_record.h"
 #include "runtime/signals.h"
@@ -86,21 +87,22 @@ nlohmann::json summary_of(const Outcome& o, const evaluate::Score& validation,
       {"contributors", o.contributors},
       {"dropped", o.dropped},
       {"final_train_loss", o.train_loss},
-      {"final_val_loss", validation.loss},
       {"bytes_up", o.bytes_up},
       {"bytes_down", o.bytes_down},
       {"parameters_digest", to_hex(checksum(std::as_bytes(std::span(o.parameters))))},
       {"outcome", verdict.outcome},
       {"reason", verdict.reason},
       {"exit_code", static_cast<int>(verdict.code)}};
-  if (validation.accuracy) summary["final_val_accuracy"] = *validation.accuracy;
+  runtime::add_score(summary, "final_val", validation);
   return summary;
 }
 
 void print(const Outcome& o, const evaluate::Score& validation, const Verdict& verdict) {
   std::printf("outcome            %s: %s\n", verdict.outcome, verdict.reason.c_str());
-  std::printf("validation loss    %s\n", loss_text(validation.loss).c_str());
-  if (validation.accuracy) std::printf("accuracy           %.2f %%\n", 100 * *validation.accuracy);
+  std::printf("validation loss    %s\n",
+              validation.samples > 0 ? loss_text(validation.loss).c_str() : "none");
+  if (validation.samples > 0 && validation.accuracy)
+    std::printf("accuracy           %.2f %%\n", 100 * *validation.accuracy);
   std::printf("tokens trained     %lld, of which %.2f %% count and %.2f %% were merged\n",
               static_cast<long long>(o.trained_tokens), 100 * share(o, o.tokens),
               100 * share(o, o.merged_tokens));

@@ -161,6 +161,7 @@ void Run::act(const sync::Finish& action) { finish_ = action; }
 void Run::validate(std::int64_t round) {
   const auto score = runtime::validation_score(
       setup_, surroundings_.dataset, state_.flat_parameters(), setup_.config.train.threads);
+  if (score.samples == 0) return;
   record_.add_metrics(
       runtime::validation_row(timeline_.seconds(), {round, machine_.total_tokens(), score}));
 }

@@ -25,12 +25,15 @@ nlohmann::json step_row(double t, const link::Report& report, double blocked_sec
   return row;
 }
 
+void add_score(nlohmann::json& object, const std::string& name, const evaluate::Score& score) {
+  if (score.samples == 0) return;
+  object[name + "_loss"] = score.loss;
+  if (score.accuracy) object[name + "_accuracy"] = *score.accuracy;
+}
+
 nlohmann::json validation_row(double t, const Validator::Result& result) {
-  nlohmann::json row = {{"t", t},
-                        {"validated_round", result.round},
-                        {"tokens", result.tokens},
-                        {"val_loss", result.score.loss}};
-  if (result.score.accuracy) row["val_accuracy"] = *result.score.accuracy;
+  nlohmann::json row = {{"t", t}, {"validated_round", result.round}, {"tokens", result.tokens}};
+  add_score(row, "val", result.score);
   return row;
 }
 

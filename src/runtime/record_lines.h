@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 #include "config/run_config.h"
+#include "evaluate/score.h"
 #include "link/message.h"
 #include "runtime/arrivals.h"
 #include "runtime/chaos.h"
@@ -21,6 +23,10 @@ namespace archipelago::runtime {
 // A learner's step; what it has waited and used (joules, NaN: not available) since its row before.
 nlohmann::json step_row(double t, const link::Report& report, double blocked_seconds,
                         double joules);
+
+// Adds `<name>_loss`, and for images `<name>_accuracy`; nothing where there was nothing to validate
+// on.
+void add_score(nlohmann::json& object, const std::string& name, const evaluate::Score& score);
 
 nlohmann::json validation_row(double t, const Validator::Result& result);
 

@@ -89,7 +89,6 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
       {"rejoin_s", rejoins_.seconds()},
       {"rounds", machine_.rounds()},
       {"final_train_loss", mean_loss(living, loss_limit(setup_.config.model))},
-      {"final_val_loss", validation.loss},
       {"blocked_fraction", statistics_.blocked_fraction(living)},
       {"energy_j", or_not_available(joules)},
       {"energy_per_token_j", or_not_available(joules / trained)},
@@ -106,7 +105,7 @@ int SyncerProcess::conclude(const evaluate::Score& validation) {
       {"outcome", verdict.outcome},
       {"reason", verdict.reason},
       {"exit_code", exit_code}};
-  if (validation.accuracy) summary["final_val_accuracy"] = *validation.accuracy;
+  add_score(summary, "final_val", validation);
   write_status(verdict.state, Processes::gone);
   record_.write_summary(summary);
   dismiss_islands();

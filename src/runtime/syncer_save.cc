@@ -50,7 +50,7 @@ void SyncerProcess::save(const std::shared_ptr<checkpoint::Global>& file,
 
 void SyncerProcess::note_validation(double patience) {
   const auto result = validator_.take(patience);
-  if (!result) return;
+  if (!result || result->score.samples == 0) return;
   record_.add_metrics(validation_row(elapsed(), *result));
   log_info("validation loss " + loss_text(result->score.loss) + " after round " +
            std::to_string(result->round));

@@ -22,7 +22,7 @@ Exchange exchange_of(const Scenario& scenario, Method method) {
   exchange.interval = scenario.sync.interval;
   exchange.fragments = static_cast<double>(scenario.sync.fragments);
   exchange.overlap = scenario.sync.overlap;
-  exchange.buckets = scenario.model.layers;
+  exchange.buckets = static_cast<double>(scenario.model.layers);
   exchange.latency = slowest_link(scenario).latency;
   return exchange;
 }

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <map>
 #include <sstream>
 
@@ -33,7 +34,8 @@ std::vector<Row> rows_of(const std::vector<Point>& points) {
       }
       const auto [place, fresh] = places.emplace(label, rows.size());
       if (fresh) rows.push_back({label, {}});
-      const double x = point.options.empty() ? 0 : std::stod(point.options.front().second);
+      const double x =
+          point.options.empty() ? 0 : std::strtod(point.options.front().second.c_str(), nullptr);
       rows[place->second].marks.push_back({x, result.statistics});
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -19,7 +20,7 @@ Json rounded(double value) {
   if (value == 0) return 0.0;
   std::ostringstream stream;
   stream << std::setprecision(9) << value;
-  return std::stod(stream.str());
+  return std::strtod(stream.str().c_str(), nullptr);
 }
 
 double value_of(const Result& result, const char* name) {

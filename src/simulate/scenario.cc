@@ -114,7 +114,7 @@ std::vector<config::Option> model_and_link_options(Model& m, Link& l) {
       positive("model.bits", m.bits, 64, "bits of an element on the wire"),
       positive("model.gradient_bits", m.gradient_bits, 64,
                "bits of an element of data-parallel's gradients"),
-      positive("model.layers", m.layers, 1e5, "layers: buckets of an exchange"),
+      integer("model.layers", m.layers, 1, 100'000, "layers: buckets of an exchange"),
       numbers("link.gbps", l.gbps, 1e9,
               "Gbit/s of a learner's link; 0: no limit; a list: one for each region"),
       numbers("link.latency", l.latency, 1e4, "seconds one way; a list: one for each region"),

@@ -68,7 +68,7 @@ struct Model {
   double parameters = 1e9;
   double bits = 16;           // of an element on the wire between learners
   double gradient_bits = 16;  // of an element of data-parallel gradients
-  double layers = 24;         // gradient buckets of data-parallel
+  std::int64_t layers = 24;   // gradient buckets of data-parallel
 };
 
 // Of one learner to the syncer or its peers. One value for all, or one for each region in turn: the

@@ -71,6 +71,7 @@ class Commands(CommandTest):
 
     def test_times_that_round_to_nothing(self):
         self.assert_refused(USAGE, ["--train.step_seconds", "1e-10"], "simulate", "--train.step_seconds", "1e-10")
+        self.assert_refused(USAGE, ["--model.layers", "0.5"], "simulate", "--model.layers", "0.5")
 
     def test_a_prediction_takes_nothing_else(self):
         for option in ("--config=x.ini", "--sweep=learners=1,8", "--cluster.chips=5"):

@@ -67,6 +67,8 @@ TEST_F(PrepareTextTest, MergesKnowNothingOfTheValidationPart) {
 TEST_F(PrepareTextTest, ImpossibleRequestsAreRefused) {
   EXPECT_THROW(prepare_text({.files = {file("empty", "")}}), Error);
   EXPECT_THROW(prepare_text({.files = {folder_ / "absent"}}), Error);
+  const std::string packed = std::string("\x1f\x8b\x08") + std::string(100, 'a');
+  EXPECT_THROW(prepare_text({.files = {file("plain", "ab\n"), file("packed", packed)}}), Error);
   try {
     prepare_text({.files = {file("a", "ab ab ab ab")}, .vocabulary = 1000, .validation = 0.1});
     FAIL();

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/file.h"
+#include "runtime/record_lines.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -87,6 +88,16 @@ TEST_F(RunRecordTest, WhatWasToldBeforeAFlushIsInTheFilesAfterIt) {
   }
   stopping = true;
   others.join();
+}
+
+TEST(Score, OfNothingIsNone) {
+  nlohmann::json object = nlohmann::json::object();
+  add_score(object, "val", {0, 0.0, 0});
+  EXPECT_TRUE(object.empty());
+  add_score(object, "val", {1.5, std::nullopt, 7});
+  EXPECT_EQ(object, (nlohmann::json{{"val_loss", 1.5}}));
+  add_score(object, "val", {2.5, 0.5, 7});
+  EXPECT_EQ(object, (nlohmann::json{{"val_loss", 2.5}, {"val_accuracy", 0.5}}));
 }
 
 }  // namespace

@@ -136,6 +136,14 @@ TEST(Outputs, JsonAndCsvHoldEveryMethodAndQuantity) {
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 
+TEST(Outputs, NumbersMayBeAsSmallAsTheyLike) {
+  auto points = run_experiment(small(), "", 1);
+  points[0].results.resize(1);
+  points[0].results[0].statistics.back() = {1e-310, 0};
+  const auto method = nlohmann::json::parse(to_json(small(), points))["methods"]["data-parallel"];
+  EXPECT_NEAR(method[quantities().back().name].get<double>(), 1e-310, 1e-318);
+}
+
 TEST(Outputs, CostATokenOfNothingIsNoNumber) {
   Outcome nothing;
   set_rates(small(), {}, 0, nothing);
