@@ -1,5 +1,6 @@
 """Real runs with deaths, followed again from their tapes: the same decisions, the same Theta."""
 
+import itertools
 import json
 import os
 import signal
@@ -63,6 +64,22 @@ class Replay(MpiTest):
         shown, _ = self.replay(run)
         self.assertEqual(shown["cuts"], [changed + 1])
         self.assertEqual(shown["end"], "")
+
+    def test_plain_means_of_a_quorum(self):
+        run = self.begin(sync__merge="mean", sync__quorum=2)
+        life = run.kill_learner(1)
+        run.wait_for_rejoin(1, life + 1)
+        self.wait_for_snapshots(run, 4)
+        run.stop()
+        run.finish(TRY_AGAIN)
+        self.assert_same(run)
+        before_the_stop = itertools.takewhile(
+            lambda entry: entry.get("event", {}).get("type") != "stop_requested", run.events())
+        merges = [action for entry in before_the_stop for action in entry.get("actions", [])
+                  if action["type"] == "merge"]
+        self.assertGreater(len(merges), 10)
+        for merge in merges:
+            self.assertGreaterEqual(len({one["learner"] for one in merge["contributions"]}), 2)
 
     def test_a_standby_takes_over(self):
         run = self.begin(sync__standby=1)
