@@ -69,8 +69,9 @@ int run_dry(std::span<const std::string> arguments, std::span<const std::string>
   } else if (config.model.vocabulary == 0) {
     throw Error(ExitCode::usage, "a dry run needs --data.path FILE or --model.vocabulary N");
   }
-  std::cout << runtime::describe_run(runtime::make_setup(config), dataset.get())
-            << placement_text(config, hosts);
+  runtime::Setup setup = runtime::make_setup(config);
+  if (dataset) runtime::take_note_of(setup, *dataset, config.data.path);
+  std::cout << runtime::describe_run(setup, dataset.get()) << placement_text(config, hosts);
   return 0;
 }
 

@@ -237,6 +237,10 @@ class Commands(CommandTest):
         self.assert_refused(BAD_DATA, ["x.h5", "prepare text"], "train", "--dry-run", "--data.path", "x.h5")
         self.assert_refused(BAD_DATA, ["x.h5", "prepare images"], "train", "--dry-run", "--data.path", "x.h5",
                             "--model.kind", "vit")
+        data = self.folder / "little.h5"
+        self.assertEqual(run("prepare", "text", self.text(), "--out", data).returncode, DONE)
+        self.assert_refused(BAD_DATA, ["too few"], "train", "--dry-run", "--data.path", data,
+                            "--model.context", "1000")
         for address, words in (("host", "HOST:PORT"), ("host:70000", "above 65535")):
             for command in (("train", "--dry-run", "--model.vocabulary", "256"),
                             ("launch", "--print", *self.launch()[1:])):
