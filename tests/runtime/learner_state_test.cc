@@ -193,6 +193,28 @@ TEST_F(LearnerStateTest, AFragmentTellsTheHighestLossSinceItCame) {
   EXPECT_EQ(state.header(1, 1).loss, highest);
 }
 
+TEST_F(LearnerStateTest, MomentsBeginAnewWhereTheLossTurnsUnsoundAndWhereItTurnsSound) {
+  const Run run = make_run();
+  LearnerState state(run.setup, *run.dataset, kernels(), 1, 0, 1);
+  state.begin(0, 0, nullptr);
+  state.take_fixed_share();
+  const auto updates_after_step = [&](std::span<const float> parameters) {
+    receive(run, state, parameters);
+    train(state, 1);
+    return state.checkpoint().adam_steps;
+  };
+  const std::vector<float> sound = initial(run);
+  std::vector<float> unsound = sound;
+  for (float& value : unsound) value *= 1000;
+  EXPECT_EQ(updates_after_step(sound), 1);
+  EXPECT_EQ(updates_after_step(sound), 2);
+  EXPECT_EQ(updates_after_step(unsound), 1);
+  ASSERT_GT(state.last_step().loss, loss_limit(run.setup.config.model));
+  ASSERT_TRUE(std::isfinite(state.last_step().gradient_norm));
+  EXPECT_EQ(updates_after_step(unsound), 2);
+  EXPECT_EQ(updates_after_step(sound), 1);
+}
+
 // Of numbers so large a layer norm makes zeros, and every output is alike.
 TEST_F(LearnerStateTest, AFiniteLossWithoutFiniteGradientsIsUnsound) {
   const Run run = make_run();
