@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "kernels/cuda/scratch.h"
 #include "kernels/kernels.h"
@@ -37,11 +38,14 @@ struct Product {
   const void* auxiliary() const { return pre != nullptr ? pre : slope_at; }
 };
 
-// Its results have the same bits in every run on the same kind of GPU: cuBLASLt's have where the
-// workspace is the caller's (cuBLAS's documentation, "Results reproducibility").
+// An algorithm is chosen once for each kind of product, and for each 128 rows of tokens more: the
+// number of rows that a mixture's expert has changes with every step. In deterministic mode it is
+// cuBLASLt's own first choice, whose results have the same bits in every run on the same kind of
+// GPU where the workspace is the caller's (cuBLAS's documentation, "Results reproducibility"); else
+// the fastest of its first choices, which are tried when the product first comes.
 class Blas {
  public:
-  Blas();
+  explicit Blas(bool deterministic);
   ~Blas();
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
@@ -60,13 +64,26 @@ class Blas {
   static bool takes_bias(const void* bias);
 
  private:
+  using Algorithm = cublasLtMatmulAlgo_t;
   struct Call;
-  // The algorithm for products of this call's kind, which is asked for once; nothing where none is.
-  std::optional<cublasLtMatmulAlgo_t>& algorithm(const Product& product, const Call& call);
+  // All that a choice depends on but the rows of tokens; those.
+  using Kind = std::array<std::int64_t, 13>;
+  using Rows = std::int64_t;
 
+  // The algorithm for products of this kind and size; nothing where there is none.
+  std::optional<Algorithm>& algorithm(const Product& product, cudaStream_t stream);
+  // cuBLASLt's first choices, at most `most`, the best first.
+  std::vector<Algorithm> choices(const Product& product, int most) const;
+  // The fastest of them for the product, whose result is not written.
+  std::optional<Algorithm> fastest(const std::vector<Algorithm>& algorithms, Product product,
+                                   cudaStream_t stream);
+  // Queues the product, or nothing where it says that the algorithm is not for it.
+  [[nodiscard]] bool run(const Call& call, const Product& product, const Algorithm& algorithm,
+                         cudaStream_t stream);
+
+  bool deterministic_;
   cublasLtHandle_t handle_ = nullptr;
-  // By everything that the choice depends on.
-  std::map<std::array<std::int64_t, 14>, std::optional<cublasLtMatmulAlgo_t>> algorithms_;
+  std::map<Kind, std::map<Rows, std::optional<Algorithm>>> algorithms_;
   Scratch workspace_;
 };
 

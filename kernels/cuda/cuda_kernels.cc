@@ -19,7 +19,8 @@ Device made_current(const Device& device) {
 
 }  // namespace
 
-CudaKernels::CudaKernels(const Device& device) : device_(made_current(device)) {
+CudaKernels::CudaKernels(const Device& device)
+    : device_(made_current(device)), blas_(device.deterministic) {
   if (device.precision == Precision::bf16) {
     dnn_ = std::make_unique<cuda::Dnn>(stream());
     fused_attention_ = std::make_unique<cuda::FusedAttention>(*dnn_, device.deterministic);

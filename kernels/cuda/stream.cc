@@ -12,8 +12,8 @@ Stream::~Stream() { cudaStreamDestroy(stream_); }
 
 void Stream::finish() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
 
-Event::Event() {
-  check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+Event::Event(unsigned int flags) {
+  check(cudaEventCreateWithFlags(&event_, flags), "making an event");
 }
 
 Event::~Event() { cudaEventDestroy(event_); }
@@ -31,6 +31,13 @@ bool Event::reached() const {
   if (code == cudaErrorNotReady) return false;
   check(code, "asking whether a stream has come to an event");
   return true;
+}
+
+float TimedEvent::milliseconds_since(const TimedEvent& before) const {
+  check(cudaEventSynchronize(get()), "waiting for an event");
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, before.get(), get()), "taking a time");
+  return milliseconds;
 }
 
 PinnedBuffer::PinnedBuffer(std::int64_t count) : count_(count) {

@@ -23,10 +23,10 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-// A point in a stream's work, without timing.
+// A point in a stream's work.
 class Event {
  public:
-  Event();
+  Event() : Event(cudaEventDisableTiming) {}
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -38,8 +38,21 @@ class Event {
   // Whether the point is reached. Does not wait.
   bool reached() const;
 
+ protected:
+  explicit Event(unsigned int flags);
+  cudaEvent_t get() const { return event_; }
+
  private:
   cudaEvent_t event_ = nullptr;
+};
+
+// A point in a stream's work, with the time at which it was reached.
+class TimedEvent : public Event {
+ public:
+  TimedEvent() : Event(cudaEventDefault) {}
+
+  // Waits for this point, which comes after the other on the same stream.
+  float milliseconds_since(const TimedEvent& before) const;
 };
 
 // Host memory that copies to and from the GPU do not have to stage.

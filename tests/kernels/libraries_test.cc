@@ -246,15 +246,111 @@ TEST_F(LibrariesTest, WhatSeveralProductsTakeIsRoundedOnce) {
   }
 }
 
-TEST_F(LibrariesTest, WhatAnAlgorithmRefusesWhenItRunsIsDoneWithoutItsEpilogue) {
-  for (const char* function : {"cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"}) {
-    for (const auto status : {CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE}) {
-      const auto kernels = make_cuda_kernels(device(Precision::bf16));
-      fail_next(function, status);
-      EXPECT_EQ(biased_rows(*kernels, Precision::bf16, 0), (std::vector<float>{1, 2, 3, 1, 2, 3}));
-      EXPECT_EQ(emulation::take_products()[0].epilogue, CUBLASLT_EPILOGUE_DEFAULT);
-    }
+TEST_F(LibrariesTest, WhatHasNoAlgorithmIsDoneWithoutItsEpilogue) {
+  for (const auto status : {CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE}) {
+    const auto kernels = make_cuda_kernels(device(Precision::bf16));
+    fail_next("cublasLtMatmulAlgoGetHeuristic", status);
+    EXPECT_EQ(biased_rows(*kernels, Precision::bf16, 0), (std::vector<float>{1, 2, 3, 1, 2, 3}));
+    EXPECT_EQ(emulation::take_products()[0].epilogue, CUBLASLT_EPILOGUE_DEFAULT);
   }
+}
+
+// [rows, 8] times [8, 8] to f32; transposed from the left, [8, rows] times [rows, 8].
+void multiply_rows(Kernels& kernels, std::int64_t rows, Transpose transpose = Transpose::neither) {
+  const bool left = transpose == Transpose::left;
+  const std::int64_t many = std::max<std::int64_t>(rows * 8, 64);
+  const Buffer a(kernels, many), b(kernels, many), c(kernels, many);
+  kernels.matmul(c.data(), a.data(), b.data(), transpose, false, left ? 8 : rows, 8,
+                 left ? rows : 8);
+}
+
+// The choice that each product since the last call has had.
+std::vector<std::size_t> taken_choices() {
+  std::vector<std::size_t> choices;
+  for (const auto& product : emulation::take_products()) choices.push_back(product.choice);
+  return choices;
+}
+
+TEST_F(LibrariesTest, AnAlgorithmIsAskedForOnceFor128RowsOfTokens) {
+  for (const Transpose transpose : {Transpose::neither, Transpose::right, Transpose::left}) {
+    const auto kernels = make_cuda_kernels(device(Precision::bf16));
+    emulation::take_choices();
+    for (const std::int64_t rows : {1, 5, 128, 37}) multiply_rows(*kernels, rows, transpose);
+    EXPECT_EQ(emulation::take_choices(), 1);
+    for (const std::int64_t rows : {129, 256}) multiply_rows(*kernels, rows, transpose);
+    EXPECT_EQ(emulation::take_choices(), 1);
+  }
+}
+
+TEST_F(LibrariesTest, AnAlgorithmThatRefusesRowsIsReplacedForThese) {
+  for (const auto status : {CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE}) {
+    const auto kernels = make_cuda_kernels(device(Precision::bf16));
+    emulation::take_choices();
+    fail_next("cublasLtMatmul", status);
+    EXPECT_EQ(biased_rows(*kernels, Precision::bf16, 0), (std::vector<float>{1, 2, 3, 1, 2, 3}));
+    EXPECT_EQ(emulation::take_choices(), 2);
+    EXPECT_EQ(emulation::take_products()[0].epilogue, CUBLASLT_EPILOGUE_BIAS);
+  }
+}
+
+TEST_F(LibrariesTest, TheFastestAlgorithmIsTakenUnlessRunsAreToBeTheSame) {
+  emulation::offer_algorithms({3, -1, 1, 2});
+  for (const bool deterministic : {false, true}) {
+    const auto kernels = make_cuda_kernels(device(Precision::bf16, deterministic));
+    multiply_rows(*kernels, 6);
+    const auto tried = taken_choices();
+    EXPECT_EQ(tried.back(), deterministic ? 0U : 2U);
+    EXPECT_EQ(tried.size() > 1, !deterministic);
+    multiply_rows(*kernels, 7);
+    EXPECT_EQ(taken_choices(), (std::vector<std::size_t>{deterministic ? 0U : 2U}));
+  }
+  emulation::offer_algorithms({1});
+}
+
+TEST_F(LibrariesTest, TryingAlgorithmsChangesNoResult) {
+  emulation::offer_algorithms({2, 1});
+  const auto kernels = make_cuda_kernels(device(Precision::bf16));
+  constexpr std::int64_t R = 6, I = 8, O = 8;
+  const Buffer x(*kernels, R * I), d_y(*kernels, R * O), d_weight(*kernels, I * O);
+  x.copy_in(std::vector<float>(R * I, 1));
+  d_y.copy_in(std::vector<float>(R * O, 1));
+  d_weight.copy_in(std::vector<float>(I * O, 0.5F));
+  const Buffer d_bias(*kernels, O);
+  kernels->linear_backward_weight(d_weight.data(), d_bias.data(), x.data(), d_y.data(), R, I, O);
+  emulation::offer_algorithms({1});
+  std::vector<float> sums(I * O);
+  d_weight.copy_out(sums);
+  EXPECT_EQ(sums, std::vector<float>(I * O, 6.5F)) << "added to once";
+}
+
+TEST_F(LibrariesTest, WithoutMemoryToTryAlgorithmsTheFirstIsTaken) {
+  emulation::offer_algorithms({2, 1});
+  const auto kernels = make_cuda_kernels(device(Precision::f32));
+  const Buffer a(*kernels, 64), b(*kernels, 64), c(*kernels, 64);
+  const auto multiply = [&](std::int64_t k) {
+    kernels->matmul(c.data(), a.data(), b.data(), Transpose::neither, false, 8, 8, k);
+  };
+  // Takes the workspace.
+  multiply(8);
+  taken_choices();
+  fail_next("cudaMalloc", cudaErrorMemoryAllocation);
+  multiply(4);
+  EXPECT_EQ(taken_choices(), (std::vector<std::size_t>{0}));
+  fail_next("cudaMalloc", cudaErrorIllegalAddress);
+  EXPECT_THROW(multiply(2), Error);
+  emulation::offer_algorithms({1});
+}
+
+TEST_F(LibrariesTest, NoTimeGoesToTryingWhereRowsChangeAllTheTime) {
+  emulation::offer_algorithms({2, 1});
+  const auto kernels = make_cuda_kernels(device(Precision::bf16));
+  for (std::int64_t rows = 1; rows <= 4 * 128; rows += 128) multiply_rows(*kernels, rows);
+  taken_choices();
+  multiply_rows(*kernels, 1 + 4 * 128);
+  EXPECT_EQ(taken_choices(), (std::vector<std::size_t>{0}));
+  multiply_rows(*kernels, 1);
+  EXPECT_EQ(taken_choices(), (std::vector<std::size_t>{1}));
+  emulation::offer_algorithms({1});
 }
 
 // On images of ones and weights of zero: what y and the weight's gradient become.

@@ -49,6 +49,7 @@ using cudaStream_t = archipelago::emulation::Stream*;
 using cudaEvent_t = archipelago::emulation::Event*;
 
 constexpr unsigned int cudaStreamNonBlocking = 1;
+constexpr unsigned int cudaEventDefault = 0;
 constexpr unsigned int cudaEventDisableTiming = 2;
 
 struct cudaLaunchConfig_t {
@@ -59,6 +60,7 @@ struct cudaLaunchConfig_t {
 };
 
 const char* cudaGetErrorString(cudaError_t code);
+cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetPCIBusId(char* address, int size, int device);
@@ -76,6 +78,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 
 namespace archipelago::emulation {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <memory>
+#include <new>
 #include <vector>
 
 #include "block.h"
@@ -17,8 +19,14 @@
 namespace archipelago::emulation {
 namespace {
 
+// As cudaMalloc() aligns.
+constexpr std::align_val_t kAlignment{256};
+
 struct Memory {
-  std::unique_ptr<char[]> bytes;
+  struct Free {
+    void operator()(char* bytes) const { operator delete[](bytes, kAlignment); }
+  };
+  std::unique_ptr<char[], Free> bytes;
   std::size_t size;
 };
 using Allocations = std::map<const char*, Memory>;
@@ -49,7 +57,9 @@ const Memory* find(const Allocations& allocations, const void* address) {
 }
 
 void* allocate(Allocations& allocations, std::size_t size) {
-  Memory memory{std::make_unique<char[]>(size), size};
+  Memory memory;
+  memory.bytes.reset(static_cast<char*>(operator new[](size, kAlignment)));
+  memory.size = size;
   std::fill_n(memory.bytes.get(), size, static_cast<char>(0xff));
   char* const start = memory.bytes.get();
   allocations.emplace(start, std::move(memory));
@@ -75,8 +85,10 @@ cudaError_t failure(const char* function) {
 }  // namespace
 
 struct Event {
+  bool timed;
   Stream* stream = nullptr;  // null: never recorded
   std::size_t count = 0;
+  std::shared_ptr<double> milliseconds = {};  // of its stream when it came to this point
 };
 
 void set_order(Order order) { state().order = order; }
@@ -182,6 +194,9 @@ const char* cudaGetErrorString(cudaError_t code) {
   }
 }
 
+// Every function here gives its error to its caller alone.
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+
 cudaError_t cudaGetDeviceCount(int* count) {
   const std::lock_guard lock(mutex());
   *count = state().devices;
@@ -283,9 +298,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
   const std::lock_guard lock(mutex());
-  *event = new Event();
+  *event = new Event{flags != cudaEventDisableTiming};
   return cudaSuccess;
 }
 
@@ -299,7 +314,27 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex());
   if (stream == nullptr) throw Misuse("an event is recorded on the default stream");
   event->stream = stream;
+  if (event->timed) {
+    event->milliseconds = std::make_shared<double>();
+    enqueue(stream, [stream, at = event->milliseconds] { *at = stream->milliseconds; });
+  }
   event->count = stream->queued();
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const std::lock_guard lock(mutex());
+  if (event->stream != nullptr) event->stream->run_until(event->count);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  const std::lock_guard lock(mutex());
+  for (const cudaEvent_t event : {begin, end}) {
+    if (!event->timed) throw Misuse("the time of an event without timing");
+    if (event->stream == nullptr || event->stream->done < event->count) return cudaErrorNotReady;
+  }
+  *milliseconds = static_cast<float>(*end->milliseconds - *begin->milliseconds);
   return cudaSuccess;
 }
 

@@ -45,6 +45,7 @@ struct Stream {
   // An item says whether it is done; one that is not is tried again.
   std::deque<std::function<bool()>> work;
   std::size_t done = 0;
+  double milliseconds = 0;  // that its work says it has taken
 
   std::size_t queued() const { return done + work.size(); }
   // Tries the next item; returns whether it is done.

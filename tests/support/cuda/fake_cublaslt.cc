@@ -1,5 +1,6 @@
 #include "fake_cublaslt.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <optional>
@@ -52,7 +53,14 @@ struct FakeMatmulDescription {
 
 struct FakeMatmulPreference {
   std::size_t workspace = 0;
+  std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
   std::uint32_t alignment[4] = {256, 256, 256, 256};  // of a, b, c, d, as documented
+};
+
+struct FakeAlgorithm {
+  FakeMatmulPreference preference;
+  std::size_t choice;
+  double milliseconds;
 };
 
 namespace {
@@ -60,8 +68,10 @@ namespace {
 struct State {
   std::vector<RecordedProduct> products;
   std::set<cublasLtEpilogue_t> refused;
-  // What an algorithm was chosen for; its number is its place.
-  std::vector<FakeMatmulPreference> chosen;
+  // An algorithm's number is its place.
+  std::vector<FakeAlgorithm> algorithms;
+  std::vector<double> offered = {1.0};
+  int choices = 0;
 };
 
 State& state() {
@@ -108,25 +118,36 @@ void check_layouts(const FakeMatmulDescription& description, const FakeMatrixLay
   require(d.type == CUDA_R_32F || a.type == CUDA_R_16BF, "a bf16 result of f32 operands");
 }
 
+bool has_bias(const FakeMatmulDescription& description) {
+  return description.epilogue == CUBLASLT_EPILOGUE_BIAS ||
+         description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+bool has_auxiliary(const FakeMatmulDescription& description) {
+  return description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+         description.epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
+
 void check_epilogue(const FakeMatmulDescription& description, const FakeMatrixLayout& d) {
-  const bool has_bias = description.epilogue == CUBLASLT_EPILOGUE_BIAS ||
-                        description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-  const bool has_auxiliary = description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
-                             description.epilogue == CUBLASLT_EPILOGUE_DGELU;
-  require(has_bias == (description.bias != nullptr), "a bias without its epilogue, or without it");
-  require(has_auxiliary == (description.auxiliary != nullptr),
+  require(has_bias(description) == (description.bias != nullptr),
+          "a bias without its epilogue, or without it");
+  require(has_auxiliary(description) == (description.auxiliary != nullptr),
           "an auxiliary matrix without its epilogue, or without it");
-  if (has_bias) {
-    require(reinterpret_cast<std::uintptr_t>(description.bias) % 16 == 0,
-            "a bias that is not aligned to 16 bytes");
-    archipelago::emulation::require_device(description.bias, d.rows * d.element(), "the bias");
-  }
-  if (!has_auxiliary) return;
+  require(!has_bias(description) || reinterpret_cast<std::uintptr_t>(description.bias) % 16 == 0,
+          "a bias that is not aligned to 16 bytes");
+  if (!has_auxiliary(description)) return;
   require(description.auxiliary_ld % 8 == 0, "an auxiliary leading dimension no multiple of 8");
   require(description.auxiliary_ld >= static_cast<std::int64_t>(d.rows),
           "an auxiliary leading dimension below the rows");
   require(reinterpret_cast<std::uintptr_t>(description.auxiliary) % 16 == 0,
           "an auxiliary matrix that is not aligned to 16 bytes");
+}
+
+void check_epilogue_memory(const FakeMatmulDescription& description, const FakeMatrixLayout& d) {
+  if (has_bias(description)) {
+    archipelago::emulation::require_device(description.bias, d.rows * d.element(), "the bias");
+  }
+  if (!has_auxiliary(description)) return;
   archipelago::emulation::require_device(
       description.auxiliary,
       (static_cast<std::size_t>(description.auxiliary_ld) * (d.columns - 1) + d.rows) * d.element(),
@@ -207,6 +228,12 @@ void archipelago::emulation::refuse_epilogue(cublasLtEpilogue_t epilogue, bool r
     state().refused.erase(epilogue);
   }
 }
+
+void archipelago::emulation::offer_algorithms(const std::vector<double>& milliseconds) {
+  state().offered = milliseconds;
+}
+
+int archipelago::emulation::take_choices() { return std::exchange(state().choices, 0); }
 
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_EXECUTION_FAILED ? "CUBLAS_STATUS_EXECUTION_FAILED"
@@ -289,6 +316,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     const void* value, std::size_t bytes) {
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
     assign(preference->workspace, value, bytes);
+  } else if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+    assign(preference->reductions, value, bytes);
   } else {
     assign(preference->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value,
            bytes);
@@ -304,13 +333,20 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               int* count) {
   if (const cublasStatus_t code = failure("cublasLtMatmulAlgoGetHeuristic")) return code;
   require(requested >= 1, "no algorithm is asked for");
+  require(d->type == CUDA_R_32F || preference->reductions == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
+          "parts of a sum that may be rounded to bf16");
+  ++state().choices;
   check_layouts(*description, *a, *b, *c, *d);
   check_epilogue(*description, *d);
   *count = 0;
   if (state().refused.contains(description->epilogue)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  results[0].algo.data[0] = state().chosen.size();
-  state().chosen.push_back(*preference);
-  *count = 1;
+  const auto& offered = state().offered;
+  *count = std::min(requested, static_cast<int>(offered.size()));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(*count); ++i) {
+    results[i].algo.data[0] = state().algorithms.size();
+    results[i].state = CUBLAS_STATUS_SUCCESS;
+    state().algorithms.push_back({*preference, i, offered[i]});
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -321,9 +357,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
                               void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
   if (const cublasStatus_t code = failure("cublasLtMatmul")) return code;
-  const FakeMatmulPreference& chosen = state().chosen.at(algo->data[0]);
+  const FakeAlgorithm& algorithm = state().algorithms.at(algo->data[0]);
+  const FakeMatmulPreference& chosen = algorithm.preference;
   check_layouts(*description, *a_layout, *b_layout, *c_layout, *d_layout);
   check_epilogue(*description, *d_layout);
+  check_epilogue_memory(*description, *d_layout);
+  if (algorithm.milliseconds < 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   check_address(a, *a_layout, chosen.alignment[0], "the first operand");
   check_address(b, *b_layout, chosen.alignment[1], "the second operand");
   check_address(c, *c_layout, chosen.alignment[2], "the addend");
@@ -335,7 +374,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   state().products.push_back({d_layout->rows, d_layout->columns,
                               shape(*a_layout, description->transpose_a).second,
                               description->transpose_a, description->transpose_b, a_layout->type,
-                              d_layout->type, description->epilogue, beta_value});
+                              d_layout->type, description->epilogue, beta_value, algorithm.choice});
   const Operands operands{*description,
                           *a_layout,
                           *b_layout,
@@ -347,6 +386,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                           d,
                           static_cast<double>(alpha_value),
                           static_cast<double>(beta_value)};
-  archipelago::emulation::enqueue(stream, [operands] { compute(operands); });
+  archipelago::emulation::enqueue(stream, [operands, stream, took = algorithm.milliseconds] {
+    compute(operands);
+    stream->milliseconds += took;
+  });
   return CUBLAS_STATUS_SUCCESS;
 }
