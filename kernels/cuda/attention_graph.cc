@@ -63,13 +63,21 @@ DnnGraph backward_graph(const AttentionShape& shape, bool deterministic) {
   const auto d_out = input_heads(*graph, kOutGradient, shape, C);
   Tensor_attributes statistics;
   const auto log_sum = graph->tensor(shape_log_sum(statistics.set_uid(kLogSum), shape));
+  auto attributes = fe::graph::SDPA_backward_attributes()
+                        .set_name("attention_backward")
+                        .set_attn_scale(scale_of(shape))
+                        .set_causal_mask(shape.causal)
+                        .set_deterministic_algorithm(deterministic);
+  if (needs_lengths(shape)) {
+    const auto lengths = graph->tensor(Tensor_attributes()
+                                           .set_uid(kLengths)
+                                           .set_dim({shape.B, 1, 1, 1})
+                                           .set_stride({1, 1, 1, 1})
+                                           .set_data_type(fe::DataType_t::INT32));
+    attributes.set_padding_mask(true).set_seq_len_q(lengths).set_seq_len_kv(lengths);
+  }
   const auto [d_queries, d_keys, d_values] =
-      graph->sdpa_backward(queries, keys, values, out, d_out, log_sum,
-                           fe::graph::SDPA_backward_attributes()
-                               .set_name("attention_backward")
-                               .set_attn_scale(scale_of(shape))
-                               .set_causal_mask(shape.causal)
-                               .set_deterministic_algorithm(deterministic));
+      graph->sdpa_backward(queries, keys, values, out, d_out, log_sum, attributes);
   shape_heads(d_queries->set_output(true).set_uid(kQueryGradient), shape, 3 * C);
   shape_heads(d_keys->set_output(true).set_uid(kKeyGradient), shape, 3 * C);
   shape_heads(d_values->set_output(true).set_uid(kValueGradient), shape, 3 * C);

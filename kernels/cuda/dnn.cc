@@ -36,7 +36,7 @@ std::string find_plan(const DnnGraph& graph, cudnnHandle_t handle, bool determin
   return error.is_good() ? "" : "cuDNN says: " + error.get_message();
 }
 
-Dnn::Dnn(cudaStream_t stream) {
+Dnn::Dnn(cudaStream_t stream) : stream_(stream) {
   cudnnHandle_t handle = nullptr;
   check_dnn(cudnnCreate(&handle), "starting");
   handle_.reset(handle);

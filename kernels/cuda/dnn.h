@@ -43,12 +43,15 @@ class Dnn {
   void run(const DnnGraph& graph, std::unordered_map<std::int64_t, void*> memory,
            const std::string& doing);
 
+  cudaStream_t stream() const { return stream_; }
+
  private:
   struct Destroy {
     using pointer = cudnnHandle_t;
     void operator()(cudnnHandle_t handle) const { cudnnDestroy(handle); }
   };
 
+  cudaStream_t stream_;
   std::unique_ptr<cudnnHandle_t, Destroy> handle_;
   Scratch workspace_;
 };

@@ -5,8 +5,12 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "kernels/cuda/attention_graph.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/dnn.h"
+#include "kernels/cuda/scratch.h"
 
 namespace archipelago::kernels::cuda {
 
@@ -16,29 +20,47 @@ class FusedAttention::Impl {
 
   bool run(bool backward, const AttentionShape& shape,
            std::unordered_map<std::int64_t, void*> memory) {
-    const DnnGraph& graph = plan(backward, shape);
-    if (graph == nullptr) return false;
-    dnn_.run(graph, std::move(memory), "running attention");
+    const Plan& plan = planned(backward, shape);
+    if (plan.graph == nullptr) return false;
+    if (const auto* lengths = plan.lengths.get<std::int32_t>()) {
+      memory[kLengths] = dnn_pointer(lengths);
+    }
+    dnn_.run(plan.graph, std::move(memory), "running attention");
     return true;
   }
 
  private:
-  const DnnGraph& plan(bool backward, const AttentionShape& shape) {
+  struct Plan {
+    DnnGraph graph;   // null where there is none
+    Scratch lengths;  // where the graph wants them
+  };
+
+  const Plan& planned(bool backward, const AttentionShape& shape) {
     const auto [entry, is_new] = plans_.try_emplace({backward, shape});
+    Plan& plan = entry->second;
     if (is_new) {
       // Being deterministic is asked for in the graph itself.
-      entry->second = dnn_.planned(
+      plan.graph = dnn_.planned(
           backward ? backward_graph(shape, deterministic_) : forward_graph(shape), false,
           "attention for heads of " + std::to_string(shape.D) + " over " + std::to_string(shape.T) +
               " positions",
           "the slower f32 kernel is used");
+      if (backward && needs_lengths(shape)) fill_lengths(plan.lengths, shape);
     }
-    return entry->second;
+    return plan;
+  }
+
+  void fill_lengths(Scratch& lengths, const AttentionShape& shape) {
+    const std::vector<std::int32_t> all(static_cast<std::size_t>(shape.B),
+                                        static_cast<std::int32_t>(shape.T));
+    check(cudaMemcpyAsync(lengths.reserve<std::int32_t>(shape.B), all.data(),
+                          all.size() * sizeof all[0], cudaMemcpyHostToDevice, dnn_.stream()),
+          "copying the lengths of sequences in");
   }
 
   Dnn& dnn_;
   bool deterministic_;
-  std::map<std::pair<bool, AttentionShape>, DnnGraph> plans_;  // null where there is none
+  std::map<std::pair<bool, AttentionShape>, Plan> plans_;
 };
 
 FusedAttention::FusedAttention(Dnn& dnn, bool deterministic)

@@ -79,6 +79,8 @@ class DnnPlans : public testing::TestWithParam<Gpu> {
 constexpr AttentionShape kShapes[] = {
     {.B = 4, .T = 1024, .NH = 12, .D = 64, .causal = true},
     {.B = 2, .T = 197, .NH = 12, .D = 64, .causal = false},
+    {.B = 8, .T = 64, .NH = 3, .D = 64, .causal = false},
+    {.B = 8, .T = 192, .NH = 3, .D = 128, .causal = false},
     {.B = 2, .T = 37, .NH = 3, .D = 80, .causal = true},
     {.B = 1, .T = 2, .NH = 1, .D = 8, .causal = true},
     {.B = 1, .T = 50, .NH = 2, .D = 128, .causal = false},

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cudnn.h"
@@ -14,7 +15,7 @@
 // NOLINTBEGIN: cuDNN's names
 namespace cudnn_frontend {
 
-enum class DataType_t { NOT_SET, FLOAT, BFLOAT16 };
+enum class DataType_t { NOT_SET, FLOAT, BFLOAT16, INT32 };
 enum class HeurMode_t { A, B, FALLBACK };
 enum class NumericalNote_t { TENSOR_CORE, NONDETERMINISTIC };
 
@@ -57,12 +58,21 @@ struct SDPA_backward_attributes {
   float scale = 0;
   bool causal = false;
   bool deterministic = false;
+  bool padding = false;
+  std::shared_ptr<Tensor_attributes> q_lengths, kv_lengths;
 
   SDPA_backward_attributes& set_name(const std::string&) { return *this; }
   SDPA_backward_attributes& set_attn_scale(float value) { return scale = value, *this; }
   SDPA_backward_attributes& set_causal_mask(bool value) { return causal = value, *this; }
   SDPA_backward_attributes& set_deterministic_algorithm(bool value) {
     return deterministic = value, *this;
+  }
+  SDPA_backward_attributes& set_padding_mask(bool value) { return padding = value, *this; }
+  SDPA_backward_attributes& set_seq_len_q(std::shared_ptr<Tensor_attributes> value) {
+    return q_lengths = std::move(value), *this;
+  }
+  SDPA_backward_attributes& set_seq_len_kv(std::shared_ptr<Tensor_attributes> value) {
+    return kv_lengths = std::move(value), *this;
   }
 };
 
@@ -115,6 +125,7 @@ class Graph {
     Tensor d_o, d_q, d_k, d_v;  // backward only
     float scale;
     bool causal;
+    Tensor q_lengths, kv_lengths;  // of sequences; null: as the tensors have it
     bool is_backward() const { return d_o != nullptr; }
   };
   struct Convolution {

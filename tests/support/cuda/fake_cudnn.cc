@@ -109,7 +109,7 @@ class View {
 std::size_t bytes_of(const Tensor_attributes& tensor) {
   std::int64_t last = 0;
   for (std::size_t i = 0; i < 4; ++i) last += (tensor.dim[i] - 1) * tensor.stride[i];
-  return static_cast<std::size_t>(last + 1) * (tensor.type == DataType_t::FLOAT ? 4 : 2);
+  return static_cast<std::size_t>(last + 1) * (tensor.type == DataType_t::BFLOAT16 ? 2 : 4);
 }
 
 }  // namespace
@@ -121,8 +121,8 @@ Tensor Graph::tensor(const Tensor_attributes& attributes) {
 
 std::array<Tensor, 2> Graph::sdpa(Tensor q, Tensor k, Tensor v, SDPA_attributes attributes) {
   if (!attributes.statistics) throw Misuse("attention without the statistics that backward needs");
-  attention_ = {q,  k,  v,  tensor({}),       tensor({}),       {},
-                {}, {}, {}, attributes.scale, attributes.causal};
+  attention_ = {
+      q, k, v, tensor({}), tensor({}), {}, {}, {}, {}, attributes.scale, attributes.causal, {}, {}};
   return {attention_.o, attention_.statistics};
 }
 
@@ -138,7 +138,12 @@ std::array<Tensor, 3> Graph::sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor 
                 tensor({}),
                 tensor({}),
                 attributes.scale,
-                attributes.causal};
+                attributes.causal,
+                attributes.q_lengths,
+                attributes.kv_lengths};
+  if (attributes.padding != (attributes.q_lengths != nullptr && attributes.kv_lengths != nullptr)) {
+    throw Misuse("cuDNN: a padding mask without lengths, or lengths without it");
+  }
   deterministic_ = attributes.deterministic;
   return {attention_.d_q, attention_.d_k, attention_.d_v};
 }
@@ -157,6 +162,13 @@ std::string Graph::attention_problem() const {
   if (state().attention_refused) return "no plan on this GPU";
   const auto& shape = attention_.q->dim;
   for (const Tensor& tensor : tensors_) {
+    if (tensor == attention_.q_lengths || tensor == attention_.kv_lengths) {
+      if (tensor->dim != std::vector<std::int64_t>{shape[0], 1, 1, 1} ||
+          tensor->type != DataType_t::INT32) {
+        return "lengths of another shape or type";
+      }
+      continue;
+    }
     const bool statistics = tensor == attention_.statistics;
     auto expected = shape;
     if (statistics) expected[3] = 1;
@@ -352,13 +364,26 @@ void Graph::compute(const Attention& a, const std::unordered_map<std::int64_t, v
     }
     statistics.set(b, h, t, 0, largest + std::log(total));
   };
+  const auto length = [&](const Tensor& lengths, std::int64_t b) -> std::int64_t {
+    return lengths == nullptr ? T : static_cast<const std::int32_t*>(memory.at(lengths->uid))[b];
+  };
+  // As cuDNN's kernels for sm_90: keys behind the last, up to a multiple of 128, count as zeros
+  // where nothing masks them.
+  const bool sees_padding = !a.causal && a.kv_lengths == nullptr && T % 128 == 64;
   const auto backward_head = [&](std::int64_t b, std::int64_t h) {
     const View d_o(a.d_o, memory), d_q(a.d_q, memory), d_k(a.d_k, memory), d_v(a.d_v, memory);
     std::vector<double> q_sums(static_cast<std::size_t>(T * D)), k_sums(q_sums), v_sums(q_sums);
-    for (std::int64_t t = 0; t < T; ++t) {
+    const std::int64_t keys = length(a.kv_lengths, b);
+    for (std::int64_t t = 0; t < length(a.q_lengths, b); ++t) {
       double delta = 0;
       for (std::int64_t d = 0; d < D; ++d) delta += d_o.get(b, h, t, d) * o.get(b, h, t, d);
-      for (std::int64_t s = 0; s < (a.causal ? t + 1 : T); ++s) {
+      if (sees_padding) {
+        const float weight = std::exp(static_cast<float>(-statistics.get(b, h, t, 0)));
+        for (std::int64_t d = 0; d < D; ++d) {
+          q_sums[static_cast<std::size_t>(t * D + d)] += static_cast<double>(weight * 0.0F);
+        }
+      }
+      for (std::int64_t s = 0; s < (a.causal ? t + 1 : keys); ++s) {
         const double weight = std::exp(score(b, h, t, s) - statistics.get(b, h, t, 0));
         double d_weight = 0;
         for (std::int64_t d = 0; d < D; ++d) d_weight += d_o.get(b, h, t, d) * v.get(b, h, s, d);
