@@ -7,6 +7,7 @@
 // model/size.h counts them, tokens a step. Exit code 78 without a GPU.
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <iostream>
@@ -66,6 +67,12 @@ class Exchange {
   bool under_way_ = false;
 };
 
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
 StepSeconds median_step_seconds(const Settings& settings) {
   const std::shared_ptr<kernels::Kernels> kernels = kernels::make_cuda_kernels(
       {.kind = kernels::Device::Kind::cuda, .precision = settings.precision});
@@ -83,23 +90,20 @@ StepSeconds median_step_seconds(const Settings& settings) {
   const std::span<const std::int32_t> all = tokens;
   const model::Batch batch{settings.batch, all.first(all.size() - 1), all.subspan(1)};
 
-  const auto median = [&](bool exchanging) {
-    std::vector<double> seconds;
-    for (int step = 0; step < kWarmUp + settings.steps; ++step) {
-      // Each step ends with the gradients' norm on the host; the next one's start ends its kernels.
-      const auto started = Clock::now();
-      if (exchanging) exchange.at_boundary();
-      network->forward_backward(batch);
-      optimizer.step(network->parameters(), network->gradients(), 1e-4);
-      if (step >= kWarmUp) {
-        seconds.push_back(std::chrono::duration<double>(Clock::now() - started).count());
-      }
+  // Plain and exchanging steps in turn, so that both meet the same clocks and temperature.
+  std::array<std::vector<double>, 2> seconds;
+  for (int step = 0; step < 2 * (kWarmUp + settings.steps); ++step) {
+    const bool exchanging = step % 2 == 1;
+    // Each step ends with the gradients' norm on the host; the next one's start ends its kernels.
+    const auto started = Clock::now();
+    if (exchanging) exchange.at_boundary();
+    network->forward_backward(batch);
+    optimizer.step(network->parameters(), network->gradients(), 1e-4);
+    if (step >= 2 * kWarmUp) {
+      seconds[exchanging].push_back(std::chrono::duration<double>(Clock::now() - started).count());
     }
-    std::ranges::nth_element(seconds, seconds.begin() + settings.steps / 2);
-    return seconds[static_cast<std::size_t>(settings.steps / 2)];
-  };
-  const double plain = median(false);
-  return {plain, median(true)};
+  }
+  return {median(seconds[0]), median(seconds[1])};
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ void copy_on_threads(std::span<std::byte> to, std::span<const std::byte> from) {
                   });
 }
 
+// Bytes of a fragment that are on the bus while the next ones are copied to pinned memory.
+constexpr std::size_t kPiece = 4 << 20;
+
 }  // namespace
 
 // What is still on its way has to be done with the memory first.
@@ -87,10 +90,14 @@ void CudaMover::put(int fragment, float* flat, std::span<const Part> ranges, Enc
   // The copy before may still read its pinned memory: each fragment's is held until then.
   if (!arrived_.reached()) copies_.finish();
   const auto pinned = in_pool_.take(count, encoding);
-  copy_on_threads(pinned->bytes(), bytes);
   auto* staged = in_staging_.reserve<std::byte>(static_cast<std::int64_t>(bytes.size()));
   unpacked_.hold(copies_.get());
-  copy(staged, pinned->bytes().data(), bytes.size(), cudaMemcpyHostToDevice, copies_.get());
+  for (std::size_t done = 0; done < bytes.size(); done += kPiece) {
+    const std::size_t size = std::min(kPiece, bytes.size() - done);
+    const auto piece = pinned->bytes().subspan(done, size);
+    copy_on_threads(piece, bytes.subspan(done, size));
+    copy(staged + done, piece.data(), size, cudaMemcpyHostToDevice, copies_.get());
+  }
   arrived_.record(copies_.get());
   arrived_.hold(compute_);
   const auto* from = reinterpret_cast<const float*>(staged);

@@ -550,5 +550,18 @@ TEST_P(MoverTest, PutsRangesOneAfterTheOther) {
   EXPECT_EQ(now, (std::vector<float>{90, 1, 2, 70, 80, 60}));
 }
 
+TEST_P(MoverTest, PutsWhatGoesOverTheBusInPieces) {
+  constexpr std::int64_t kCount = (1 << 20) + 3;
+  const auto mover = kernels_->make_mover({});
+  const Buffer flat(*kernels_, kCount);
+  std::vector<float> values(kCount);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 100'003);
+  mover->put(0, flat.data(), std::vector<Part>{{0, kCount}}, Encoding::f32,
+             std::as_bytes(std::span(values)));
+  std::vector<float> now(kCount);
+  flat.copy_out(now);
+  EXPECT_EQ(now, values);
+}
+
 }  // namespace
 }  // namespace archipelago::kernels
