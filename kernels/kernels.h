@@ -176,10 +176,12 @@ class Kernels {
                                 std::int64_t C) = 0;
 
   // d_x[R, C], d_weight[C], d_bias[C] are added to, from d_y[R, C] and the forward pass's x, mean,
-  // rstd.
-  virtual void layer_norm_backward(float* d_x, float* d_weight, float* d_bias, ConstNumbers d_y,
-                                   const float* x, const float* mean, const float* rstd,
-                                   const float* weight, std::int64_t R, std::int64_t C) = 0;
+  // rstd. Returns the new d_x as rounded() does; `room` may be d_y's memory if that is compact, or
+  // null: then nothing is rounded, and null is returned.
+  virtual ConstNumbers layer_norm_backward(float* d_x, float* d_weight, float* d_bias,
+                                           ConstNumbers d_y, const float* x, const float* mean,
+                                           const float* rstd, const float* weight, float* room,
+                                           std::int64_t R, std::int64_t C) = 0;
 
   // y[R, O] = x[R, I] weight[I, O] + bias[O] + residual[R, O]; residual may be null (none) but not
   // y, and is so where y is not f32.

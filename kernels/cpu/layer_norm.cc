@@ -51,10 +51,11 @@ void CpuKernels::layer_norm_again(Numbers to, const float* x, const float* mean,
   });
 }
 
-void CpuKernels::layer_norm_backward(float* d_x, float* d_weight, float* d_bias,
-                                     ConstNumbers gradient, const float* x, const float* mean,
-                                     const float* rstd, const float* weight, std::int64_t R,
-                                     std::int64_t C) {
+ConstNumbers CpuKernels::layer_norm_backward(float* d_x, float* d_weight, float* d_bias,
+                                             ConstNumbers gradient, const float* x,
+                                             const float* mean, const float* rstd,
+                                             const float* weight, float* room, std::int64_t R,
+                                             std::int64_t C) {
   const float* const d_y = gradient.f32();
   reserve_scratch(2 * C);
   for (Buffer& sums : scratch_) std::fill_n(sums.data(), 2 * C, 0.0F);
@@ -87,6 +88,7 @@ void CpuKernels::layer_norm_backward(float* d_x, float* d_weight, float* d_bias,
       d_bias[c] += sums.data()[C + c];
     }
   }
+  return room != nullptr ? d_x : nullptr;
 }
 
 }  // namespace archipelago::kernels

@@ -47,9 +47,10 @@ class CudaKernels final : public Kernels {
   void layer_norm_again(Numbers y, const float* x, const float* mean, const float* rstd,
                         const float* weight, const float* bias, std::int64_t R,
                         std::int64_t C) override;
-  void layer_norm_backward(float* d_x, float* d_weight, float* d_bias, ConstNumbers d_y,
-                           const float* x, const float* mean, const float* rstd,
-                           const float* weight, std::int64_t R, std::int64_t C) override;
+  ConstNumbers layer_norm_backward(float* d_x, float* d_weight, float* d_bias, ConstNumbers d_y,
+                                   const float* x, const float* mean, const float* rstd,
+                                   const float* weight, float* room, std::int64_t R,
+                                   std::int64_t C) override;
   void linear_forward(Numbers y, ConstNumbers x, const float* weight, const float* bias,
                       const float* residual, std::int64_t R, std::int64_t I,
                       std::int64_t O) override;

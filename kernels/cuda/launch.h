@@ -26,6 +26,20 @@ inline unsigned int blocks_up_to(std::int64_t count, std::int64_t each,
   return blocks_for(count < most * each ? count : most * each, each);
 }
 
+// How many blocks of a kernel the whole GPU runs at once.
+template <typename... Parameters>
+std::int64_t resident_blocks(int device, void (*kernel)(Parameters...), unsigned int threads,
+                             std::size_t shared_bytes) {
+  int each = 0;
+  int multiprocessors = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(threads),
+                                                      shared_bytes),
+        "asking how many blocks run at once");
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+        "asking for the number of multiprocessors");
+  return static_cast<std::int64_t>(each) * multiprocessors;
+}
+
 // Grids have at most 2^31 - 1 blocks along x and 65535 along y; kernels that take more rows than
 // that loop.
 template <typename... Parameters, typename... Arguments>

@@ -20,7 +20,7 @@ constexpr int kVector = 4;
 constexpr int kThreads = 256;
 constexpr std::int64_t kRows = kThreads / kWarp;  // a block
 constexpr std::size_t kSharedBytes = 48 << 10;    // that every GPU's blocks may have
-constexpr std::int64_t kMostBackwardBlocks = 512;
+constexpr int kBlocksOnMultiprocessor = 4;        // of backward, by registers
 
 template <int N, typename Y>
 __device__ void normalize_row(Y* y, const float* x, float mean, float rstd, const float* weight,
@@ -72,16 +72,17 @@ __global__ void layer_norm_again_rows(Y* y, const float* x, const float* mean, c
 
 // Warps take rows in turn. Each adds up its rows' parts of d_bias and d_weight, [2, C], in shared
 // memory, and the block those of its warps in partial[blocks, 2, C]; where the memory is too small
-// for one warp's, its only warp does so in its part of `partial`.
-template <int N, typename DY>
-__global__ void layer_norm_backward_rows(float* __restrict__ d_x, float* partial,
-                                         const DY* __restrict__ d_y, const float* __restrict__ x,
-                                         const float* mean, const float* rstd,
-                                         const float* __restrict__ weight, bool in_shared,
-                                         std::int64_t R, std::int64_t C) {
+// for one warp's (not kInShared), its only warp does so in its part of `partial`. `rounded`, unless
+// it is null, gets d_x as it is then; it may be d_y, of which a lane reads what it writes.
+template <int N, bool kInShared, typename DY>
+__global__ void __launch_bounds__(kThreads, kBlocksOnMultiprocessor)
+    layer_norm_backward_rows(float* __restrict__ d_x, float* partial, __nv_bfloat16* rounded,
+                             const DY* d_y, const float* __restrict__ x, const float* mean,
+                             const float* rstd, const float* __restrict__ weight, std::int64_t R,
+                             std::int64_t C) {
   float* shared = cuda::shared_memory<float>();
   float* total = partial + blockIdx.x * 2 * C;
-  float* sums = in_shared ? shared + cuda::warp() * 2 * C : total;
+  float* sums = kInShared ? shared + cuda::warp() * 2 * C : total;
   for (std::int64_t c = lane(); c < C; c += kWarp) sums[c] = sums[C + c] = 0;
   __syncwarp(cuda::kWholeWarp);
   const std::int64_t warps = blockDim.x / kWarp;
@@ -120,11 +121,12 @@ __global__ void layer_norm_backward_rows(float* __restrict__ d_x, float* partial
         d_weight[k] += gradients[k] * normal;
       }
       store(d_x + r * C + c, d_in);
+      if (rounded != nullptr) store(rounded + r * C + c, d_in);
       store(sums + c, d_bias);
       store(sums + C + c, d_weight);
     }
   }
-  if (!in_shared) return;
+  if (!kInShared) return;
   __syncthreads();
   for (std::int64_t c = threadIdx.x; c < 2 * C; c += blockDim.x) {
     float all = 0;
@@ -165,26 +167,39 @@ void CudaKernels::layer_norm_again(Numbers y, const float* x, const float* mean,
   });
 }
 
-void CudaKernels::layer_norm_backward(float* d_x, float* d_weight, float* d_bias, ConstNumbers d_y,
-                                      const float* x, const float* mean, const float* rstd,
-                                      const float* weight, std::int64_t R, std::int64_t C) {
+ConstNumbers CudaKernels::layer_norm_backward(float* d_x, float* d_weight, float* d_bias,
+                                              ConstNumbers d_y, const float* x, const float* mean,
+                                              const float* rstd, const float* weight, float* room,
+                                              std::int64_t R, std::int64_t C) {
+  const bool rounds = room != nullptr && device_.precision == Precision::bf16;
+  auto* rounded = rounds ? reinterpret_cast<__nv_bfloat16*>(room) : nullptr;
   const auto sums_bytes = static_cast<std::size_t>(2 * C) * sizeof(float);
   const std::size_t warps = std::clamp<std::size_t>(kSharedBytes / sums_bytes, 1, kRows);
-  const bool in_shared = warps * sums_bytes <= kSharedBytes;
-  const unsigned int blocks =
-      cuda::blocks_up_to(R, static_cast<std::int64_t>(warps), kMostBackwardBlocks);
-  float* partial = sums_.reserve<float>(static_cast<std::int64_t>(blocks) * 2 * C);
+  const auto threads = static_cast<unsigned int>(warps) * cuda::kWarp;
+  const auto run = [&](auto* kernel, std::size_t shared_bytes, const auto* d_out) {
+    // Each block's sums are to be added up: no more blocks than run at once.
+    const unsigned int blocks =
+        cuda::blocks_up_to(R, static_cast<std::int64_t>(warps),
+                           cuda::resident_blocks(device_.index, kernel, threads, shared_bytes));
+    float* partial = sums_.reserve<float>(static_cast<std::int64_t>(blocks) * 2 * C);
+    cuda::launch(stream(), "layer_norm_backward", kernel, blocks, threads, shared_bytes, d_x,
+                 partial, rounded, d_out, x, mean, rstd, weight, R, C);
+    add_partial_sums(d_bias, d_weight, partial, blocks, C);
+  };
   cuda::typed(d_y, [&]<typename DY>(const DY* d_out) {
     cuda::in_vectors<kVector>(
         C,
         [&]<int N>(std::integral_constant<int, N>) {
-          cuda::launch(stream(), "layer_norm_backward", layer_norm_backward_rows<N, DY>, blocks,
-                       static_cast<unsigned int>(warps) * kWarp, in_shared ? warps * sums_bytes : 0,
-                       d_x, partial, d_out, x, mean, rstd, weight, in_shared, R, C);
+          if (warps * sums_bytes <= kSharedBytes) {
+            run(layer_norm_backward_rows<N, true, DY>, warps * sums_bytes, d_out);
+          } else {
+            run(layer_norm_backward_rows<N, false, DY>, 0, d_out);
+          }
         },
-        d_x, d_out, x, weight);
+        d_x, rounded, d_out, x, weight);
   });
-  add_partial_sums(d_bias, d_weight, partial, blocks, C);
+  if (room == nullptr) return nullptr;
+  return rounds ? ConstNumbers(Numbers(room, Precision::bf16)) : ConstNumbers(d_x);
 }
 
 }  // namespace archipelago::kernels

@@ -35,8 +35,9 @@ void Attention::forward(kernels::Kernels& kernels, const Storage& storage, const
                          C, C);
 }
 
-void Attention::backward(kernels::Kernels& kernels, const Storage& storage, const float* in,
-                         float* d_stream, std::int64_t batch) {
+kernels::ConstNumbers Attention::backward(kernels::Kernels& kernels, const Storage& storage,
+                                          const float* in, float* d_stream,
+                                          kernels::ConstNumbers d_out, std::int64_t batch) {
   const auto [T, C, NH, causal] = shape_;
   const std::int64_t rows = batch * T;
   const kernels::ConstNumbers qkv = kernels.compact(storage.activation(qkv_));
@@ -46,9 +47,6 @@ void Attention::backward(kernels::Kernels& kernels, const Storage& storage, cons
       normed_ ? kernels.compact(storage.activation(*normed_)) : d_normed;
   const kernels::Numbers d_qkv = kernels.compact(storage.work(WorkArea::wide));
   const kernels::Numbers d_mixed = kernels.compact(storage.work(WorkArea::wide) + rows * 3 * C);
-  // Where the norm's output is later.
-  const kernels::ConstNumbers d_out =
-      kernels.rounded(d_stream, storage.work(WorkArea::normed), rows * C);
   kernels.linear_backward_weight(storage.gradient(out_weight_), storage.gradient(out_bias_), mixed,
                                  d_out, rows, C, C);
   kernels.linear_backward_input(d_mixed, d_out, storage.value(out_weight_), rows, C, C);
@@ -58,7 +56,8 @@ void Attention::backward(kernels::Kernels& kernels, const Storage& storage, cons
   kernels.linear_backward_weight(storage.gradient(qkv_weight_), storage.gradient(qkv_bias_), normed,
                                  d_qkv, rows, C, 3 * C);
   kernels.linear_backward_input(d_normed, d_qkv, storage.value(qkv_weight_), rows, C, 3 * C);
-  norm_.backward(kernels, storage, d_stream, d_normed, in, rows);
+  return norm_.backward(kernels, storage, d_stream, d_normed, in, storage.work(WorkArea::normed),
+                        rows);
 }
 
 }  // namespace archipelago::model

@@ -22,8 +22,9 @@ class Attention final : public Module {
 
   void forward(kernels::Kernels& kernels, const Storage& storage, const float* in, float* out,
                std::int64_t batch) override;
-  void backward(kernels::Kernels& kernels, const Storage& storage, const float* in, float* d_stream,
-                std::int64_t batch) override;
+  kernels::ConstNumbers backward(kernels::Kernels& kernels, const Storage& storage, const float* in,
+                                 float* d_stream, kernels::ConstNumbers d_out,
+                                 std::int64_t batch) override;
 
  private:
   AttentionShape shape_;

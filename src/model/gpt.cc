@@ -10,9 +10,14 @@
 namespace archipelago::model {
 namespace {
 
-// Rows of logits at a time: what the device wants, but enough rows for an efficient product.
+// Rows of logits at a time: no more than the device wants, but enough for an efficient product;
+// about equal parts of all of them, as a small last one would be slow.
 std::int64_t head_rows(std::int64_t vocabulary, std::int64_t rows, std::int64_t logits) {
-  return std::min(rows, std::max<std::int64_t>(logits / vocabulary, 128));
+  constexpr std::int64_t kTile = 128;
+  const std::int64_t most = std::max<std::int64_t>(logits / vocabulary / kTile, 1) * kTile;
+  const std::int64_t parts = (rows + most - 1) / most;
+  const std::int64_t tiles = (rows + parts * kTile - 1) / (parts * kTile);
+  return std::min(rows, tiles * kTile);
 }
 
 std::int64_t counted(std::span<const std::int32_t> targets) {

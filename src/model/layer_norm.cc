@@ -21,11 +21,13 @@ void LayerNorm::forward_again(kernels::Kernels& kernels, const Storage& storage,
                            storage.value(weight_), storage.value(bias_), rows, width_);
 }
 
-void LayerNorm::backward(kernels::Kernels& kernels, const Storage& storage, float* d_in,
-                         kernels::ConstNumbers d_out, const float* in, std::int64_t rows) const {
-  kernels.layer_norm_backward(d_in, storage.gradient(weight_), storage.gradient(bias_), d_out, in,
-                              storage.activation(mean_), storage.activation(rstd_),
-                              storage.value(weight_), rows, width_);
+kernels::ConstNumbers LayerNorm::backward(kernels::Kernels& kernels, const Storage& storage,
+                                          float* d_in, kernels::ConstNumbers d_out, const float* in,
+                                          float* room, std::int64_t rows) const {
+  return kernels.layer_norm_backward(d_in, storage.gradient(weight_), storage.gradient(bias_),
+                                     d_out, in, storage.activation(mean_),
+                                     storage.activation(rstd_), storage.value(weight_), room, rows,
+                                     width_);
 }
 
 }  // namespace archipelago::model

@@ -34,8 +34,9 @@ void Mlp::forward(kernels::Kernels& kernels, const Storage& storage, const float
                          4 * C, C);
 }
 
-void Mlp::backward(kernels::Kernels& kernels, const Storage& storage, const float* in,
-                   float* d_stream, std::int64_t batch) {
+kernels::ConstNumbers Mlp::backward(kernels::Kernels& kernels, const Storage& storage,
+                                    const float* in, float* d_stream, kernels::ConstNumbers d_out,
+                                    std::int64_t batch) {
   const std::int64_t rows = batch * positions_;
   const std::int64_t C = width_;
   const kernels::Numbers d_normed = kernels.compact(storage.work(WorkArea::normed));
@@ -44,9 +45,6 @@ void Mlp::backward(kernels::Kernels& kernels, const Storage& storage, const floa
   const kernels::Numbers d_inner = kernels.compact(storage.work(WorkArea::wide));
   const kernels::Numbers inner = kernels.compact(storage.activation(inner_));
   const kernels::Numbers act = act_ ? kernels.compact(storage.activation(*act_)) : inner;
-  // Where the norm's output is later.
-  const kernels::ConstNumbers d_out =
-      kernels.rounded(d_stream, storage.work(WorkArea::normed), rows * C);
   if (act_) {
     kernels.linear_gelu_backward_input(d_inner, d_out, storage.value(out_weight_), inner, rows,
                                        4 * C, C);
@@ -60,7 +58,8 @@ void Mlp::backward(kernels::Kernels& kernels, const Storage& storage, const floa
   kernels.linear_backward_weight(storage.gradient(in_weight_), storage.gradient(in_bias_), normed,
                                  d_inner, rows, C, 4 * C);
   kernels.linear_backward_input(d_normed, d_inner, storage.value(in_weight_), rows, C, 4 * C);
-  norm_.backward(kernels, storage, d_stream, d_normed, in, rows);
+  return norm_.backward(kernels, storage, d_stream, d_normed, in, storage.work(WorkArea::normed),
+                        rows);
 }
 
 }  // namespace archipelago::model

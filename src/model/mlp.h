@@ -16,8 +16,9 @@ class Mlp final : public Module {
 
   void forward(kernels::Kernels& kernels, const Storage& storage, const float* in, float* out,
                std::int64_t batch) override;
-  void backward(kernels::Kernels& kernels, const Storage& storage, const float* in, float* d_stream,
-                std::int64_t batch) override;
+  kernels::ConstNumbers backward(kernels::Kernels& kernels, const Storage& storage, const float* in,
+                                 float* d_stream, kernels::ConstNumbers d_out,
+                                 std::int64_t batch) override;
 
  private:
   std::int64_t positions_;

@@ -17,9 +17,11 @@ class Module {
                        float* out, std::int64_t batch) = 0;
 
   // `d_stream`[batch * T, C]: the gradient of `out` comes, that of `in` goes. Those of the
-  // parameters are added.
-  virtual void backward(kernels::Kernels& kernels, const Storage& storage, const float* in,
-                        float* d_stream, std::int64_t batch) = 0;
+  // parameters are added. `rounded` is what comes as Kernels::rounded() has it, in the work area
+  // `normed` where it is not d_stream itself; what goes is returned in the same way.
+  virtual kernels::ConstNumbers backward(kernels::Kernels& kernels, const Storage& storage,
+                                         const float* in, float* d_stream,
+                                         kernels::ConstNumbers rounded, std::int64_t batch) = 0;
 };
 
 // Layer norm with its kept statistics, part of other modules.
@@ -32,9 +34,10 @@ class LayerNorm {
   // The output again, from `in` and the kept statistics.
   void forward_again(kernels::Kernels& kernels, const Storage& storage, kernels::Numbers out,
                      const float* in, std::int64_t rows) const;
-  // Adds to `d_in`.
-  void backward(kernels::Kernels& kernels, const Storage& storage, float* d_in,
-                kernels::ConstNumbers d_out, const float* in, std::int64_t rows) const;
+  // Adds to `d_in` and returns it rounded, in `room`, as Kernels::layer_norm_backward().
+  kernels::ConstNumbers backward(kernels::Kernels& kernels, const Storage& storage, float* d_in,
+                                 kernels::ConstNumbers d_out, const float* in, float* room,
+                                 std::int64_t rows) const;
 
  private:
   std::int64_t width_;

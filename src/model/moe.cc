@@ -139,8 +139,9 @@ void Moe::expert_backward(kernels::Kernels& kernels, const Storage& storage, std
   kernels.scatter_rows(d_normed, d_rows_in, rows, count, C);
 }
 
-void Moe::backward(kernels::Kernels& kernels, const Storage& storage, const float* in,
-                   float* d_stream, std::int64_t batch) {
+kernels::ConstNumbers Moe::backward(kernels::Kernels& kernels, const Storage& storage,
+                                    const float* in, float* d_stream, kernels::ConstNumbers,
+                                    std::int64_t batch) {
   const std::int64_t R = batch * shape_.positions;
   const std::int64_t C = shape_.width;
   const std::int64_t E = shape_.experts;
@@ -167,7 +168,7 @@ void Moe::backward(kernels::Kernels& kernels, const Storage& storage, const floa
   kernels.matmul(d_normed, d_logits, storage.value(router_), kernels::Transpose::right, false, R, C,
                  E);
   experts_backward(kernels, storage, normed, d_stream, d_normed, expert_work);
-  norm_.backward(kernels, storage, d_stream, d_normed, in, R);
+  return norm_.backward(kernels, storage, d_stream, d_normed, in, normed, R);
 }
 
 }  // namespace archipelago::model

@@ -30,8 +30,9 @@ class Moe final : public Module {
 
   void forward(kernels::Kernels& kernels, const Storage& storage, const float* in, float* out,
                std::int64_t batch) override;
-  void backward(kernels::Kernels& kernels, const Storage& storage, const float* in, float* d_stream,
-                std::int64_t batch) override;
+  kernels::ConstNumbers backward(kernels::Kernels& kernels, const Storage& storage, const float* in,
+                                 float* d_stream, kernels::ConstNumbers rounded,
+                                 std::int64_t batch) override;
 
  private:
   // Where a batch's rows go (kernels::Kernels::group_by_expert): each has experts_per_token places,

@@ -70,20 +70,26 @@ const float* Trunk::backward(kernels::Kernels& kernels, const Storage& storage, 
   const std::int64_t rows = batch * positions_;
   float* d_stream = storage.activation(d_stream_);
   kernels.clear(d_stream, rows * width_);
-  final_norm_->backward(kernels, storage, d_stream, storage.work(WorkArea::normed),
-                        storage.activation(streams_.back()), rows);
+  float* const normed = storage.work(WorkArea::normed);
+  final_norm_->backward(kernels, storage, d_stream, normed, storage.activation(streams_.back()),
+                        nullptr, rows);
+  const auto round = [&] { return kernels.rounded(d_stream, normed, rows * width_); };
+  kernels::ConstNumbers rounded = round();
   const auto tell = [&](std::int64_t from) {
     if (ready) ready(from);
   };
   tell(norm_element_);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     // The last block's activations are still there.
-    if (recompute_ && i + 1 < blocks_.size()) forward(kernels, storage, i, batch);
-    blocks_[i].feed_forward->backward(kernels, storage, storage.activation(blocks_[i].middle),
-                                      d_stream, batch);
+    if (recompute_ && i + 1 < blocks_.size()) {
+      forward(kernels, storage, i, batch);
+      rounded = round();
+    }
+    rounded = blocks_[i].feed_forward->backward(
+        kernels, storage, storage.activation(blocks_[i].middle), d_stream, rounded, batch);
     tell(blocks_[i].middle_element);
-    blocks_[i].attention->backward(kernels, storage, storage.activation(streams_[i]), d_stream,
-                                   batch);
+    rounded = blocks_[i].attention->backward(kernels, storage, storage.activation(streams_[i]),
+                                             d_stream, rounded, batch);
     tell(blocks_[i].first_element);
   }
   return d_stream;

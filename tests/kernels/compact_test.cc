@@ -154,8 +154,10 @@ TEST_P(CompactTest, LayerNormToItAndBack) {
   const auto d_x = random_array(R * C);
   const auto d_weight = random_array(C);
   const auto d_bias = random_array(C);
-  kernels_->layer_norm_backward(d_x.data(), d_weight.data(), d_bias.data(), d_y.numbers(), x.data(),
-                                mean.data(), rstd.data(), weight.data(), R, C);
+  const ConstNumbers rounded = kernels_->layer_norm_backward(
+      d_x.data(), d_weight.data(), d_bias.data(), d_y.numbers(), x.data(), mean.data(), rstd.data(),
+      weight.data(), d_y.data(), R, C);
+  expect_rounded_copy(rounded, d_x, d_y);
   const auto gradients =
       reference::layer_norm_gradients(x.start, weight.start, bias.start, d_y.start);
   expect_added(d_x, gradients.x, kF32Tolerance, "d_x");

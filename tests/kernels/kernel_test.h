@@ -131,6 +131,23 @@ class KernelTest : public testing::TestWithParam<Backend> {
     }
   }
 
+  // That `made` is x as Kernels::rounded() has it: itself, or what products round it to in `room`.
+  void expect_rounded_copy(const ConstNumbers& made, const TestArray& x,
+                           const TestArray& room) const {
+    EXPECT_EQ(made.precision, kernels_->compact(nullptr).precision);
+    EXPECT_EQ(made.data, is_bf16() ? room.data() : x.data());
+    if (!is_bf16()) return;
+    TestArray copy{Buffer(*kernels_, room.buffer.size()), {}, Precision::bf16};
+    std::vector<float> bits(static_cast<std::size_t>(room.buffer.size()));
+    room.buffer.copy_out(bits);
+    copy.buffer.copy_in(bits);
+    const reference::Array exact = x.now();
+    const reference::Array narrow = copy.now();
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      ASSERT_EQ(narrow[i], from_bf16(to_bf16(static_cast<float>(exact[i])))) << "at " << i;
+    }
+  }
+
   // That the kernel added `expected` to what stood there.
   static void expect_added(const TestArray& actual, const reference::Array& expected,
                            double tolerance, const std::string& what) {

@@ -9,7 +9,8 @@ class LayerNormTest : public KernelTest {
  protected:
   // What a forward and a backward pass take and give.
   struct Arrays {
-    TestArray x, weight, bias, y, mean, rstd, d_y, d_x, d_weight, d_bias;
+    TestArray x, weight, bias, y, mean, rstd, d_y, d_x, d_weight, d_bias, room;
+    ConstNumbers rounded = nullptr;
   };
 
   // Both passes over (R, C) numbers of this deviation around `x_mean`.
@@ -24,11 +25,13 @@ class LayerNormTest : public KernelTest {
              random_array(R * C),
              random_array(R * C),
              random_array(C),
-             random_array(C)};
+             random_array(C),
+             random_array(R * C)};
     kernels_->layer_norm_forward(a.y.data(), a.mean.data(), a.rstd.data(), a.x.data(),
                                  a.weight.data(), a.bias.data(), R, C);
-    kernels_->layer_norm_backward(a.d_x.data(), a.d_weight.data(), a.d_bias.data(), a.d_y.data(),
-                                  a.x.data(), a.mean.data(), a.rstd.data(), a.weight.data(), R, C);
+    a.rounded = kernels_->layer_norm_backward(a.d_x.data(), a.d_weight.data(), a.d_bias.data(),
+                                              a.d_y.data(), a.x.data(), a.mean.data(),
+                                              a.rstd.data(), a.weight.data(), a.room.data(), R, C);
     return a;
   }
 };
@@ -66,7 +69,18 @@ TEST_P(LayerNormTest, BackwardAddsEveryGradient) {
     expect_added(a.d_x, expected.x, tolerance(), "d_x");
     expect_added(a.d_weight, expected.weight, tolerance(), "d_weight");
     expect_added(a.d_bias, expected.bias, tolerance(), "d_bias");
+    expect_rounded_copy(a.rounded, a.d_x, a.room);
   }
+}
+
+TEST_P(LayerNormTest, BackwardRoundsNothingWithoutRoom) {
+  const Arrays a = forward_and_backward(3, 8);
+  const Array before = a.d_x.now();
+  const ConstNumbers rounded = kernels_->layer_norm_backward(
+      a.d_x.data(), a.d_weight.data(), a.d_bias.data(), a.d_y.data(), a.x.data(), a.mean.data(),
+      a.rstd.data(), a.weight.data(), nullptr, 3, 8);
+  EXPECT_EQ(rounded.data, nullptr);
+  EXPECT_NE(a.d_x.now(), before);
 }
 
 // Sums over more rows than a GPU's block, and its warps, take together, and over rows whose sums

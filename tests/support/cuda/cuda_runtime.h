@@ -15,6 +15,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __launch_bounds__(...)
 
 struct dim3 {
   unsigned int x, y, z;
@@ -37,6 +38,7 @@ enum cudaError_t {
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
 };
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
 using cudaDataType = cudaDataType_t;
@@ -64,6 +66,7 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetPCIBusId(char* address, int size, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
 cudaError_t cudaFree(void* memory);
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes);
@@ -111,6 +114,15 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
       *config, [kernel, ... values = static_cast<std::decay_t<Parameters>>(arguments)] {
         kernel(values...);
       });
+}
+
+// Registers and shared memory are no limit here.
+template <typename... Parameters>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void (*)(Parameters...),
+                                                          int threads, std::size_t) {
+  constexpr int kThreads = 2048;
+  *blocks = kThreads / threads;
+  return cudaSuccess;
 }
 
 inline void __syncthreads(std::source_location where = std::source_location::current()) {

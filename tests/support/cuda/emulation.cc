@@ -213,6 +213,11 @@ cudaError_t cudaDeviceGetPCIBusId(char* address, int size, int device) {
   return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 4;  // multiprocessors
+  return cudaSuccess;
+}
+
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   const std::lock_guard lock(mutex());
   if (const cudaError_t code = failure("cudaMalloc")) return code;
