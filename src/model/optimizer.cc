@@ -24,12 +24,26 @@ std::span<float> whole(const kernels::Buffer& buffer) {
 Optimizer::Optimizer(std::span<const TensorInfo> tensors, const config::Train& settings,
                      kernels::Kernels& kernels, Moments moments)
     : settings_(settings),
-      tensors_(tensors.begin(), tensors.end()),
+      stretches_(stretches_of(tensors)),
       kernels_(kernels),
       size_(total_size(tensors)),
       second_size_(moments == Moments::two ? size_ : 0) {}
 
 Optimizer::~Optimizer() = default;
+
+std::vector<Optimizer::Stretch> Optimizer::stretches_of(std::span<const TensorInfo> tensors) {
+  std::vector<Stretch> stretches;
+  for (const TensorInfo& tensor : tensors) {
+    const bool decays = tensor.role != TensorRole::vector;
+    if (!stretches.empty() && stretches.back().decays == decays &&
+        stretches.back().offset + stretches.back().size == tensor.offset) {
+      stretches.back().size += tensor.size;
+    } else {
+      stretches.push_back({tensor.offset, tensor.size, decays});
+    }
+  }
+  return stretches;
+}
 
 double Optimizer::step(std::span<float> parameters, std::span<float> gradients, double lr) {
   const double share = 1.0 / static_cast<double>(settings_.accumulate);
@@ -43,15 +57,14 @@ double Optimizer::step(std::span<float> parameters, std::span<float> gradients, 
   Rates rates{.learning_rate = static_cast<float>(lr),
               .weight_decay = 0,
               .gradient_scale = static_cast<float>(clip * share)};
-  for (const TensorInfo& tensor : tensors_) {
-    rates.weight_decay =
-        tensor.role == TensorRole::vector ? 0.0F : static_cast<float>(settings_.weight_decay);
+  for (const auto& [offset, size, decays] : stretches_) {
+    rates.weight_decay = decays ? static_cast<float>(settings_.weight_decay) : 0.0F;
     update(kernels_,
-           {.parameters = parameters.data() + tensor.offset,
-            .gradients = gradients.data() + tensor.offset,
-            .first_moment = first_moment().data() + tensor.offset,
-            .second_moment = second_size_ == 0 ? nullptr : second_moment().data() + tensor.offset,
-            .size = tensor.size},
+           {.parameters = parameters.data() + offset,
+            .gradients = gradients.data() + offset,
+            .first_moment = first_moment().data() + offset,
+            .second_moment = second_size_ == 0 ? nullptr : second_moment().data() + offset,
+            .size = size},
            rates);
   }
   return norm;

@@ -42,7 +42,7 @@ class Optimizer {
   Optimizer(std::span<const TensorInfo> tensors, const config::Train& settings,
             kernels::Kernels& kernels, Moments moments);
 
-  // Where a tensor's elements are.
+  // Where a stretch's elements are.
   struct Part {
     float* parameters;
     float* gradients;
@@ -60,8 +60,16 @@ class Optimizer {
   const config::Train& settings() const { return settings_; }
 
  private:
+  // Tensors that follow one another in the flat buffer and are all updated alike.
+  struct Stretch {
+    std::int64_t offset;
+    std::int64_t size;
+    bool decays;
+  };
+  static std::vector<Stretch> stretches_of(std::span<const TensorInfo> tensors);
+
   config::Train settings_;
-  std::vector<TensorInfo> tensors_;
+  std::vector<Stretch> stretches_;
   kernels::Kernels& kernels_;
   std::int64_t size_;         // of the parameters
   std::int64_t second_size_;  // of the second moment

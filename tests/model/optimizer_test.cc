@@ -35,6 +35,25 @@ TEST(AdamW, ClipsByTheGlobalNormAndDecaysMatricesOnly) {
   EXPECT_EQ(optimizer.steps(), 1);
 }
 
+TEST(AdamW, DecaysByRoleHoweverTensorsFollowOneAnother) {
+  using enum TensorRole;
+  std::vector<TensorInfo> tensors;
+  const std::vector<TensorRole> roles = {vector, vector, matrix, table, vector, matrix};
+  for (const TensorRole role : roles) {
+    const auto offset = static_cast<std::int64_t>(2 * tensors.size());
+    tensors.push_back({"t", {2}, offset, 2, role});
+  }
+  config::Train settings;
+  settings.weight_decay = 0.5;
+  AdamW optimizer(tensors, settings, *kKernels);
+  std::vector<float> parameters(12, 1);
+  std::vector<float> gradients(12, 0);
+  optimizer.step(parameters, gradients, 0.1);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_NEAR(parameters[i], roles[i / 2] == vector ? 1 : 0.95, 1e-6) << i;
+  }
+}
+
 TEST(AdamW, DoesNotClipShortGradientsNorWithoutALimit) {
   for (const double clip : {100.0, 0.0}) {
     config::Train settings;
