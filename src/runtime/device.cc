@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "kernels/gpu_address.h"
 
 namespace archipelago::runtime {
 
@@ -31,6 +32,21 @@ kernels::Device choose_device(const config::RunConfig& config, int place) {
       config.train.precision == "f32" ? kernels::Precision::f32 : kernels::Precision::bf16;
   device.deterministic = config.train.deterministic;
   return device;
+}
+
+std::string own_gpu(const config::RunConfig& config, int place) {
+  const kernels::Device device = choose_device(config, place);
+  if (device.kind != kernels::Device::Kind::cuda) return {};
+  return host_name() + " " + kernels::gpu_address(device.index);
+}
+
+void require_own_gpu(std::span<const std::string> gpus, std::size_t rank) {
+  const std::string& own = gpus[rank];
+  if (own.empty() || std::ranges::count(gpus.first(rank), own) == 0) return;
+  throw Error(ExitCode::configuration,
+              "several ranks of an island are on one GPU, " + own +
+                  "; give each its own, choose a lower --sync.ranks_per_learner, or use --device "
+                  "cpu");
 }
 
 double energy_share(const config::RunConfig& config, const kernels::Device& device, int on_host) {

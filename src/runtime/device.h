@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,15 @@ namespace archipelago::runtime {
 void require_device(const config::RunConfig& config);
 
 // What an island's rank computes on. `place`: how many ranks of islands on its host come before it;
-// where these are more than the host has GPUs, several share one.
+// where these are more than the host has GPUs, several islands share one.
 kernels::Device choose_device(const config::RunConfig& config, int place);
+
+// That device where it is a GPU, by the host's name and the GPU's address; else empty.
+std::string own_gpu(const config::RunConfig& config, int place);
+
+// Throws Error(configuration) where a rank before `rank` has the same GPU as it. `gpus`: own_gpu()
+// of an island's ranks. NCCL takes no two ranks of one communicator on a GPU.
+void require_own_gpu(std::span<const std::string> gpus, std::size_t rank);
 
 // The share of its device's energy that a rank is charged with: learners' ranks on one host share
 // its processors, and its GPUs where these are fewer. `on_host`: ranks of islands on its host;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -140,6 +141,18 @@ void keep_scale(const Job& job) {
   }
 }
 
+// Throws where an island's ranks have not a GPU each. `gpus`: own_gpu() of all of the world's
+// ranks.
+void require_own_gpu_of_island(const Layout& layout, const std::vector<std::string>& gpus,
+                               int rank) {
+  const int island = layout.island_of(rank);
+  if (island < 0) return;
+  const int first = layout.first_rank(island);
+  require_own_gpu(std::span(gpus).subspan(static_cast<std::size_t>(first),
+                                          static_cast<std::size_t>(layout.ranks_per_island)),
+                  static_cast<std::size_t>(rank - first));
+}
+
 }  // namespace
 
 std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
@@ -149,12 +162,21 @@ std::optional<int> prepare_job(Job& job, const config::RunConfig& config) {
   };
   if (auto code = together([&] { check_options_and_data(job, config); })) return code;
   const auto ranks = gather_ranks(*job.layout);
+  std::string gpu;
   if (auto code = together([&] {
+        if (const int island = job.layout->island_of(rank); island >= 0) {
+          gpu = own_gpu(config, place_on_host(islands_among(ranks, *job.layout), island,
+                                              rank - job.layout->first_rank(island)));
+        }
         require_resources(*job.setup, *job.layout, ranks, rank);
         Description own = describe(*job.setup, *job.dataset);
         check_own_data(*job.setup, own);
         require_same(job.session, own);
       })) {
+    return code;
+  }
+  const auto gpus = gather_texts(job.layout->world_size(), gpu);
+  if (auto code = together([&] { require_own_gpu_of_island(*job.layout, gpus, rank); })) {
     return code;
   }
   if (auto code = together([&] {
@@ -198,17 +220,24 @@ std::unique_ptr<GuestDoor> open_door(const Job& job) {
 }
 
 std::optional<int> prepare_guest(Job& job, const config::RunConfig& config) {
-  return attempt_together(job.session, [&] {
-    if (job.session.size() != config.sync.ranks_per_learner) {
-      throw Error(ExitCode::configuration, "the island has " + std::to_string(job.session.size()) +
-                                               " ranks and " + "sync.ranks_per_learner is " +
-                                               std::to_string(config.sync.ranks_per_learner) +
-                                               "; start it with `archipelago join`");
-    }
-    require_device(config);
-    open_data(job, config);
-    std::filesystem::create_directories(job.folder.checkpoints());
-  });
+  std::string gpu;
+  if (auto code = attempt_together(job.session, [&] {
+        if (job.session.size() != config.sync.ranks_per_learner) {
+          throw Error(ExitCode::configuration, "the island has " +
+                                                   std::to_string(job.session.size()) +
+                                                   " ranks and " + "sync.ranks_per_learner is " +
+                                                   std::to_string(config.sync.ranks_per_learner) +
+                                                   "; start it with `archipelago join`");
+        }
+        require_device(config);
+        gpu = own_gpu(config, job.session.rank());
+        open_data(job, config);
+        std::filesystem::create_directories(job.folder.checkpoints());
+      }))
+    return code;
+  const auto gpus = gather_texts(job.session.size(), gpu);
+  return attempt_together(
+      job.session, [&] { require_own_gpu(gpus, static_cast<std::size_t>(job.session.rank())); });
 }
 
 void prepare_spawned(Job& job, const config::RunConfig& config) { open_data(job, config); }

@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <limits>
 #include <string>
 #include <system_error>
@@ -48,6 +49,19 @@ std::vector<island::Member> gather_ranks(const Layout& layout) {
   std::vector<island::Member> ranks;
   for (const auto& wire : all) ranks.push_back(island::from_wire(wire));
   return ranks;
+}
+
+std::vector<std::string> gather_texts(int world_size, const std::string& own) {
+  using TextWire = std::array<char, 320>;
+  TextWire text{};
+  own.copy(text.data(), text.size() - 1);
+  std::vector<TextWire> all(static_cast<std::size_t>(world_size));
+  mpi::check(MPI_Allgather(&text, sizeof text, MPI_BYTE, all.data(), sizeof text, MPI_BYTE,
+                           MPI_COMM_WORLD),
+             "learning what the ranks have");
+  std::vector<std::string> texts;
+  for (const TextWire& each : all) texts.emplace_back(each.data());
+  return texts;
 }
 
 std::vector<std::vector<island::Member>> islands_among(const std::vector<island::Member>& ranks,

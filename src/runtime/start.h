@@ -23,6 +23,9 @@ std::optional<int> attempt_together(const mpi::Session& session, const std::func
 // Every rank of the world. Collective over it.
 std::vector<island::Member> gather_ranks(const Layout& layout);
 
+// A short text of every rank of the world, which has so many. Collective over it.
+std::vector<std::string> gather_texts(int world_size, const std::string& own);
+
 // The members of every island among the ranks.
 std::vector<std::vector<island::Member>> islands_among(const std::vector<island::Member>& ranks,
                                                        const Layout& layout);

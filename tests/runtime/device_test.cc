@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/file.h"
+#include "kernels/gpu_address.h"
 
 namespace archipelago::runtime {
 namespace {
@@ -28,6 +30,29 @@ TEST(DeviceTest, LearnersShareTheirHostsEnergy) {
   config.sync.learners = 3;
   EXPECT_DOUBLE_EQ(energy_share(config, {}, 2), 0.5);
   EXPECT_DOUBLE_EQ(energy_share(config, {}, 4), 1.0 / 3) << "one of the four sleeps";
+}
+
+TEST(DeviceTest, EachRankOfAnIslandNeedsAGpuOfItsOwn) {
+  const std::vector<std::string> gpus = {"a 0", "a 1", "b 0", "", "", "a 1"};
+  for (std::size_t rank = 0; rank < 5; ++rank) require_own_gpu(gpus, rank);
+  try {
+    require_own_gpu(gpus, 5);
+    FAIL() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::configuration);
+    EXPECT_NE(std::string(error.what()).find("on one GPU, a 1;"), std::string::npos);
+  }
+}
+
+TEST(DeviceTest, GpusAreKnownByHostAndAddress) {
+  config::RunConfig config;
+  EXPECT_EQ(own_gpu(config, 0), "");
+  config.device = "auto";
+  if (kernels::cuda_devices() == 0) {
+    EXPECT_EQ(own_gpu(config, 0), "");
+  } else {
+    EXPECT_EQ(own_gpu(config, 0), host_name() + " " + kernels::gpu_address(0));
+  }
 }
 
 TEST(DeviceTest, OnAProcessorThreadsAreTheOptions) {
