@@ -56,6 +56,10 @@ struct FakeComm {
   std::shared_ptr<Group> group;
   std::size_t rank;
   std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
+  // How often it still has to be asked until the last call is through.
+  int unsettled = kAsked;
+
+  static constexpr int kAsked = 2;
 };
 
 std::vector<std::vector<std::size_t>> archipelago::emulation::collectives() {
@@ -103,7 +107,12 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   const auto lock = locked();
-  *result = comm->group->complete() ? failure("async") : ncclInProgress;
+  if (!comm->group->complete() || comm->unsettled > 0) {
+    *result = ncclInProgress;
+    if (comm->group->complete()) --comm->unsettled;
+  } else {
+    *result = failure("async");
+  }
   return failure("ncclCommGetAsyncError");
 }
 
@@ -119,7 +128,10 @@ ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, n
                            ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
   const auto lock = locked();
   if (const ncclResult_t code = failure("ncclAllReduce")) return code;
-  if (!comm->group->complete()) throw Misuse("NCCL: a collective before all ranks have joined");
+  if (!comm->group->complete() || comm->unsettled > 0) {
+    throw Misuse("NCCL: a collective before the call before it is through");
+  }
+  comm->unsettled = FakeComm::kAsked;
   if (type != ncclFloat || operation != ncclAvg || send != receive) {
     throw Misuse("NCCL: another collective than the mean in place of f32");
   }
@@ -153,5 +165,5 @@ ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, n
         }
         return collective.done;
       });
-  return ncclSuccess;
+  return ncclInProgress;
 }
