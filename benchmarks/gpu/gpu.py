@@ -7,7 +7,7 @@ same step by PyTorch and by llm.c.
 
 Each model's line is written as soon as it is measured. PyTorch is measured where this Python has it, llm.c
 where its program is given: on random tokens, with its default GELU. Without a GPU everything is reported as
-skipped.
+skipped, and the exit code is 77.
 """
 
 import argparse
@@ -29,6 +29,7 @@ MODELS = {
 # Dense bf16, by the vendor's data sheets; the first that the name holds.
 PEAK_TFLOPS = {"H200 NVL": 835, "H200": 989, "H100 NVL": 835, "H100 PCIe": 756, "H100": 989, "A100": 312}
 STEPS = 50
+SKIPPED = 77
 
 
 class Absent(Exception):
@@ -132,7 +133,7 @@ def main():
     gpu = gpu_name()
     if gpu is None:
         print(f"no GPU: skipped {len(models)} benchmarks ({', '.join(models)})")
-        return
+        sys.exit(SKIPPED)
     peak = options.peak or next((p for name, p in PEAK_TFLOPS.items() if name in gpu), None)
     if peak is None:
         sys.exit(f"the peak of {gpu} is not known here: give --peak")
