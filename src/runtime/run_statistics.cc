@@ -44,7 +44,8 @@ double RunStatistics::goodput(std::int64_t tokens, double now,
   const double step_seconds = sums.busy_seconds / static_cast<double>(sums.steps);
   const double wanted_seconds =
       learner_seconds_ + learners_ * (now - std::max(first_step_, learners_since_));
-  return useful_steps * step_seconds / wanted_seconds;
+  // The beginning of the first step is known to within a report.
+  return std::min(1.0, useful_steps * step_seconds / wanted_seconds);
 }
 
 double RunStatistics::blocked_fraction(const std::vector<link::Report>& living) const {

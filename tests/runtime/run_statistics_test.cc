@@ -92,6 +92,7 @@ TEST(RunStatisticsTest, GoodputComparesWithLearnersThatNeverBreakOff) {
   living.busy_seconds = 20;
   living.life_steps = 40;
   EXPECT_DOUBLE_EQ(statistics.goodput(50 * kBatchTokens, 1020, {living}), 50.0 / 80);
+  EXPECT_EQ(statistics.goodput(100 * kBatchTokens, 1020, {living}), 1) << "a share";
   // One learner alone from the middle on.
   statistics.set_learners(1, 1010);
   EXPECT_DOUBLE_EQ(statistics.goodput(50 * kBatchTokens, 1020, {living}), 50.0 / 60);
