@@ -57,8 +57,9 @@ std::filesystem::path learner_name(int learner, std::int64_t step);
 
 // Writes folder/name whole or not at all (built in memory, written under a temporary name, flushed,
 // renamed, the folder flushed), then removes all but the newest `keep` of the same kind (and
-// learner), and of global ones the first of each `keep_every` rounds (0: none). Throws
-// std::system_error when it cannot be written; nothing that was there is changed then.
+// learner), and of global ones the first of each `keep_every` rounds (0: none). Where the disk is
+// full, older global ones make room before, all but the newest. Throws std::system_error when it
+// cannot be written; nothing else that was there is changed then.
 void save(const std::filesystem::path& folder, const Global& state, int keep,
           std::int64_t keep_every = 0);
 void save(const std::filesystem::path& folder, const Learner& state, int keep);
@@ -110,6 +111,9 @@ class LearnerFile {
 // truncated, a dataset whose checksum fails, foreign, incomplete.
 Global load_global(const std::filesystem::path& file);
 Learner load_learner(const std::filesystem::path& file);
+
+// Throws as they do for a file of either kind.
+void require_readable(const std::filesystem::path& file);
 
 // What both kinds hold, of a file of either kind.
 Common load_parameters(const std::filesystem::path& file);

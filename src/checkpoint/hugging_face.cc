@@ -69,9 +69,10 @@ void require_our_network(const Json& json, const std::filesystem::path& config_f
 void require_tied_head(const Tensors& tensors, const std::filesystem::path& file) {
   const auto head = tensors.find("lm_head.weight");
   if (head != tensors.end() && head->second.values != tensors.at("wte.weight").values) {
-    refuse(file,
-           "its lm_head.weight differs from its wte.weight; only models that use one table for both "
-           "can be imported");
+    refuse(
+        file,
+        "its lm_head.weight differs from its wte.weight; only models that use one table for both "
+        "can be imported");
   }
 }
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
@@ -13,6 +15,38 @@ namespace archipelago::checkpoint {
 namespace {
 
 [[noreturn]] void refuse(const std::string& why) { throw hdf5::Failure(why); }
+
+// What counts something: so small that no sum of it overflows, and that every tool keeps its
+// digits.
+template <class T>
+void require_count(T value, const std::string& name) {
+  constexpr std::int64_t kMost = sizeof(T) > sizeof(std::int32_t) ? 1LL << 53 : 1LL << 30;
+  if (std::cmp_less(value, 0) || std::cmp_greater(value, kMost)) {
+    refuse(name + " is " + std::to_string(value) + ", not from 0 to " + std::to_string(kMost));
+  }
+}
+
+template <class T>
+T read_count(hid_t file, const std::string& name) {
+  const T value = hdf5::read_number<T>(file, name);
+  require_count(value, name);
+  return value;
+}
+
+template <class T>
+std::vector<T> read_counts(hid_t file, const std::string& name) {
+  std::vector<T> counts = hdf5::read_vector<T>(file, name);
+  for (const T count : counts) require_count(count, name);
+  return counts;
+}
+
+// The same where so many are expected.
+template <class T>
+std::vector<T> read_counts(hid_t file, const std::string& name, std::size_t expected) {
+  std::vector<T> counts = read_counts<T>(file, name);
+  if (counts.size() != expected) refuse(name + " has another length than the clock");
+  return counts;
+}
 
 void require_kind(hid_t file, const std::string& kind) {
   const std::string found = hdf5::read_text(file, "kind");
@@ -74,9 +108,17 @@ std::vector<float> read_tensors(hid_t file, const char* group_path,
   return flat;
 }
 
+// Moments that no step can have left would be taken for the learner's own.
+void require_moments(const std::vector<float>& moments, float least, const std::string& name) {
+  for (const float moment : moments) {
+    if (std::isfinite(moment) && moment >= least) continue;
+    refuse(name + " holds " + std::to_string(moment) + ", which is no moment of gradients");
+  }
+}
+
 Common read_common(hid_t file) {
   Common common;
-  common.versions = hdf5::read_vector<std::int32_t>(file, "/clock/version");
+  common.versions = read_counts<std::int32_t>(file, "/clock/version");
   for (Described& each : read_descriptions(hdf5::open_group(file, kParameters))) {
     if (each.fragment < 0 || std::cmp_greater_equal(each.fragment, common.versions.size())) {
       refuse("attribute fragment of /params/" + each.tensor.name + " names no fragment");
@@ -89,25 +131,18 @@ Common read_common(hid_t file) {
   return common;
 }
 
-template <class T>
-std::vector<T> read_counters(hid_t file, const std::string& name, std::size_t expected) {
-  std::vector<T> counters = hdf5::read_vector<T>(file, name);
-  if (counters.size() != expected) refuse(name + " has another length than the clock");
-  return counters;
-}
-
 Global read_global(hid_t file) {
   require_kind(file, kGlobalKind);
   Global state;
   state.common = read_common(file);
-  state.round = hdf5::read_number<std::int64_t>(file, "round");
-  state.tokens = hdf5::read_number<std::int64_t>(file, "tokens");
+  state.round = read_count<std::int64_t>(file, "round");
+  state.tokens = read_count<std::int64_t>(file, "tokens");
   state.momentum = read_tensors(file, kMomentum, state.common.tensors);
-  state.incarnations = hdf5::read_vector<std::int32_t>(file, "/clock/incarnation");
-  state.merged_tokens = read_counters<std::int64_t>(
+  state.incarnations = read_counts<std::int32_t>(file, "/clock/incarnation");
+  state.merged_tokens = read_counts<std::int64_t>(
       file, "/clock/merged_tokens", state.incarnations.size() * state.common.versions.size());
   if (hdf5::has_member(file, "data")) {
-    state.shards = hdf5::read_vector<std::int64_t>(file, "/data/shards");
+    state.shards = read_counts<std::int64_t>(file, "/data/shards");
   }
   return state;
 }
@@ -116,20 +151,22 @@ Learner read_learner(hid_t file) {
   require_kind(file, kLearnerKind);
   Learner state;
   state.common = read_common(file);
-  state.learner = hdf5::read_number<std::int32_t>(file, "learner");
-  state.incarnation = hdf5::read_number<std::int32_t>(file, "incarnation");
-  state.step = hdf5::read_number<std::int64_t>(file, "step");
-  state.tokens = hdf5::read_number<std::int64_t>(file, "tokens");
-  state.adam_steps = hdf5::read_number<std::int64_t>(file, "adam_steps");
+  state.learner = read_count<std::int32_t>(file, "learner");
+  state.incarnation = read_count<std::int32_t>(file, "incarnation");
+  state.step = read_count<std::int64_t>(file, "step");
+  state.tokens = read_count<std::int64_t>(file, "tokens");
+  state.adam_steps = read_count<std::int64_t>(file, "adam_steps");
   state.random_state = hdf5::read_number<std::uint64_t>(file, "random_state");
-  state.cursor = read_counters<std::int64_t>(file, "/data/cursor", 1).front();
+  state.cursor = read_counts<std::int64_t>(file, "/data/cursor", 1).front();
   state.adam_m = read_tensors(file, kAdamM, state.common.tensors);
+  require_moments(state.adam_m, std::numeric_limits<float>::lowest(), kAdamM);
   if (hdf5::has_member(hdf5::open_group(file, kInner).get(), "adam_v")) {
     state.adam_v = read_tensors(file, kAdamV, state.common.tensors);
+    require_moments(state.adam_v, 0, kAdamV);
   }
   const std::size_t fragments = state.common.versions.size();
-  state.steps_since = read_counters<std::int64_t>(file, "/clock/steps_since", fragments);
-  state.tokens_since = read_counters<std::int64_t>(file, "/clock/tokens_since", fragments);
+  state.steps_since = read_counts<std::int64_t>(file, "/clock/steps_since", fragments);
+  state.tokens_since = read_counts<std::int64_t>(file, "/clock/tokens_since", fragments);
   return state;
 }
 
@@ -153,6 +190,16 @@ Global load_global(const std::filesystem::path& file) { return load<Global>(file
 
 Learner load_learner(const std::filesystem::path& file) {
   return load<Learner>(file, read_learner);
+}
+
+void require_readable(const std::filesystem::path& file) {
+  with_opened(file, [](hid_t opened) {
+    if (hdf5::read_text(opened, "kind") == kLearnerKind) {
+      read_learner(opened);
+    } else {
+      read_global(opened);
+    }
+  });
 }
 
 Common load_parameters(const std::filesystem::path& file) {

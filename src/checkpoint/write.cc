@@ -5,10 +5,12 @@
 #include <system_error>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/damage.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/names.h"
 #include "checkpoint/seal.h"
 #include "core/file.h"
+#include "core/log.h"
 #include "hdf5/attribute.h"
 #include "hdf5/dataset.h"
 #include "hdf5/file.h"
@@ -155,6 +157,21 @@ GlobalArrays arrays_in(const Global& state) {
           elements_of(state.common, state.momentum)};
 }
 
+bool is_full_disk(const std::system_error& error) {
+  return error.code() == std::errc::no_space_on_device || error.code().value() == EDQUOT;
+}
+
+// Removes all of the folder's global checkpoints that are to be gone some time, but for the newest,
+// if that is sound. Whether there were any.
+bool make_room(const std::filesystem::path& folder, std::int64_t keep_every) {
+  const auto files = list_global(folder);
+  if (files.size() < 2 || !find_damage(files.front().path).empty()) return false;
+  log_warning("the disk is full: the global checkpoints before " +
+              files.front().path.filename().string() + " make room for the next");
+  remove_older(files, files.front().number, 1, keep_every);
+  return true;
+}
+
 void prepare_folder(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   remove_stale_temporaries(folder);
@@ -174,7 +191,13 @@ void save(const std::filesystem::path& folder, const Global& state, int keep,
 void save(const std::filesystem::path& folder, const Global& state, const GlobalArrays& arrays,
           int keep, std::int64_t keep_every) {
   prepare_folder(folder);
-  write_global(folder / global_name(state.round), state, arrays);
+  const auto file = folder / global_name(state.round);
+  try {
+    write_global(file, state, arrays);
+  } catch (const std::system_error& error) {
+    if (!is_full_disk(error) || !make_room(folder, keep_every)) throw;
+    write_global(file, state, arrays);
+  }
   remove_older(list_global(folder), state.round, keep, keep_every);
 }
 

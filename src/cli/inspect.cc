@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/damage.h"
 #include "cli/checkpoint_argument.h"
 #include "cli/commands.h"
@@ -121,6 +122,7 @@ int show(const std::string& file, bool json) {
 
 int verify(const std::string& file, bool json) {
   const std::vector<checkpoint::Damage> damage = checkpoint::find_damage(file);
+  if (damage.empty()) checkpoint::require_readable(file);
   if (json) {
     Json list = Json::array();
     for (const auto& [dataset, reason] : damage) {

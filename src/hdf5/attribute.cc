@@ -80,6 +80,11 @@ Attribute open_scalar(hid_t object, const std::string& name, H5T_class_t type_cl
   return attribute;
 }
 
+bool is_unsigned(const Attribute& attribute, const std::string& name) {
+  const Datatype type(H5Aget_type(attribute.get()), "read attribute " + name);
+  return H5Tget_sign(type.get()) == H5T_SGN_NONE;
+}
+
 std::string read_text(hid_t object, const std::string& name) {
   const std::string doing = "read attribute " + name;
   const Attribute attribute = open_scalar(object, name, H5T_STRING);

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "hdf5/handle.h"
 #include "hdf5/types.h"
@@ -39,13 +42,32 @@ bool read_flag(hid_t object, const std::string& name);
 // Opens a scalar attribute of that type class (H5T_INTEGER, H5T_FLOAT ...).
 Attribute open_scalar(hid_t object, const std::string& name, H5T_class_t type_class);
 
+bool is_unsigned(const Attribute& attribute, const std::string& name);
+
 template <class T>
-T read_number(hid_t object, const std::string& name) {
-  constexpr H5T_class_t kClass = std::is_floating_point_v<T> ? H5T_FLOAT : H5T_INTEGER;
-  const Attribute attribute = open_scalar(object, name, kClass);
+T read_as(const Attribute& attribute, const std::string& name) {
   T value{};
   check(H5Aread(attribute.get(), memory_type<T>(), &value), "read attribute " + name);
   return value;
+}
+
+// Failure too where T has no room for a whole number: HDF5 itself makes the nearest of it.
+template <class T>
+T read_number(hid_t object, const std::string& name) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return read_as<T>(open_scalar(object, name, H5T_FLOAT), name);
+  } else {
+    const Attribute attribute = open_scalar(object, name, H5T_INTEGER);
+    const auto fit = [&name](auto value) {
+      if (!std::in_range<T>(value)) {
+        throw Failure("cannot read attribute " + name + ": " + std::to_string(value) +
+                      " is out of range");
+      }
+      return static_cast<T>(value);
+    };
+    return is_unsigned(attribute, name) ? fit(read_as<std::uint64_t>(attribute, name))
+                                        : fit(read_as<std::int64_t>(attribute, name));
+  }
 }
 
 // All text attributes of an object by name; other ones are left out.

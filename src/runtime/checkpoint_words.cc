@@ -16,6 +16,11 @@ bool orders_data(const std::string& option) {
   return option.ends_with("data.path") || option.ends_with("train.seed");
 }
 
+// Of those that no tensor's shape shows.
+bool changes_model(const std::string& option) {
+  return option == "model.heads" || option == "model.experts_per_token";
+}
+
 // An option that the checkpoint is too old for had what is its default now.
 std::string value_of(const Description& options, const std::string& name) {
   static const Description defaults = config::to_map(config::RunConfig{});
@@ -61,7 +66,9 @@ OptionChanges changes_since(const Description& checkpoint, const Description& no
     const std::string before = value_of(checkpoint, name);
     const std::string after = value_of(now, name);
     if (before == after) continue;
-    std::string& list = orders_data(name) ? changes.of_data_order : changes.harmless;
+    std::string& list = orders_data(name)     ? changes.of_data_order
+                        : changes_model(name) ? changes.of_model
+                                              : changes.harmless;
     list += (list.empty() ? "" : ", ") + name + ' ' + before + " -> " + after;
   }
   return changes;

@@ -25,10 +25,12 @@ std::string words_on(const SavedFile& file);
 std::string words_on_restored(std::int64_t round, const std::filesystem::path& file);
 
 // What has changed of the options since the run that a checkpoint is of: "train.steps 100 -> 200,
-// ...". Those that make the order of the data another one apart from all others; "" for none.
+// ...". Those that make the order of the data another one, and those under which the parameters
+// mean another model, apart from all others; "" for none.
 struct OptionChanges {
   std::string harmless;
   std::string of_data_order;
+  std::string of_model;
 };
 OptionChanges changes_since(const Description& checkpoint, const Description& now);
 

@@ -79,6 +79,34 @@ void warn_of_nothing_to_resume(const Job& job) {
       "; training begins anew");
 }
 
+// status.json as the start before this one left it; no object where there is none.
+nlohmann::json status_before(const Job& job) {
+  std::error_code error;
+  if (!std::filesystem::exists(job.folder.status(), error)) return nullptr;
+  return nlohmann::json::parse(read_file(job.folder.status()), nullptr, false);
+}
+
+// Where the options ask for less than the run was to train, and has trained, it is complete as it
+// stands: no start is to make it look otherwise.
+void require_work_left(const Job& job) {
+  const auto status = status_before(job);
+  if (!status.is_object()) return;
+  const std::int64_t budget = job.setup->token_budget();
+  const auto trained = status.value("tokens", std::int64_t{0});
+  if (budget >= status.value("token_budget", std::int64_t{0}) || trained < budget) return;
+  throw Error(ExitCode::configuration,
+              "nothing is left to train: the run in " + job.folder.path().string() + " has " +
+                  std::to_string(trained) + " tokens, and these options ask for " +
+                  std::to_string(budget) + "; give a higher --train.steps");
+}
+
+void require_same_options_of_model(const Job& job) {
+  const auto changes = changes_since(job.restored->common.config, config_map(*job.setup));
+  if (changes.of_model.empty()) return;
+  throw Error(ExitCode::bad_data, job.folder.checkpoints().string() + " holds another model: " +
+                                      changes.of_model + "; give the options it was trained with");
+}
+
 void restore(Job& job) {
   if (!job.setup->config.chaos.empty()) job.struck = struck_faults(job.folder.events());
   job.restored = checkpoint::newest_global(job.folder.checkpoints());
@@ -92,6 +120,8 @@ void restore(Job& job) {
   }
   checkpoint::require_same_model(job.restored->common.tensors, job.setup->tensors,
                                  job.folder.checkpoints().string());
+  require_same_options_of_model(job);
+  require_work_left(job);
   // Whether its clock and learners fit this run's.
   static_cast<void>(sync::Machine(machine_settings(*job.setup), restored_from(job.restored)));
   tell_of_restored(job);
@@ -124,8 +154,7 @@ std::optional<int> learners_before(const Job& job) try {
 void keep_scale(const Job& job) {
   std::error_code error;
   if (std::filesystem::exists(job.folder.scale(), error)) return;
-  if (!std::filesystem::exists(job.folder.status(), error)) return;
-  const auto status = nlohmann::json::parse(read_file(job.folder.status()), nullptr, false);
+  const auto status = status_before(job);
   const int learners = job.setup->config.sync.learners;
   if (!status.is_object() || !status.contains("learners_wanted")) return;
   // Guests bring their places with them.

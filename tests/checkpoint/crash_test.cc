@@ -86,26 +86,62 @@ TEST(FullDisk, LeavesTheOldCheckpointAndNothingElse) {
   expect_same(load_global(folder.path() / global_name(1)), example_global(1));
 }
 
-// Puts a file system of 3 MiB over `folder`, for this process alone; false where that is forbidden.
-bool mount_small(const std::filesystem::path& folder) {
+constexpr int kNoNamespace = 77;
+
+// Puts a file system of this size over `folder`, for this process alone; false where that is
+// forbidden.
+bool mount_small(const std::filesystem::path& folder, const char* size) {
   const std::string user = "0 " + std::to_string(getuid()) + " 1";
   const std::string group = "0 " + std::to_string(getgid()) + " 1";
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
   std::ofstream("/proc/self/setgroups") << "deny";
   std::ofstream("/proc/self/uid_map") << user;
   std::ofstream("/proc/self/gid_map") << group;
-  return mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=3m") == 0;
+  return mount("tmpfs", folder.c_str(), "tmpfs", 0, size) == 0;
 }
 
 TEST(FullDisk, ARealFullFileSystemIsAnErrorToo) {
-  constexpr int kNoNamespace = 77;
   const TemporaryFolder folder;
   const pid_t writer = in_child([&folder] {
-    if (!mount_small(folder.path())) return kNoNamespace;
+    if (!mount_small(folder.path(), "size=3m")) return kNoNamespace;
     save(folder.path(), example_global(1), 1);
     if (save_and_fail(folder.path()) != 0) return 1;
     if (listing(folder.path()) != std::vector<std::string>{global_name(1)}) return 2;
     return newest_global(folder.path())->round == 1 ? 0 : 3;
+  });
+  const int code = exit_code_of(writer);
+  if (code == kNoNamespace) GTEST_SKIP() << "this machine lets nobody mount a tmpfs";
+  EXPECT_EQ(code, 0);
+}
+
+// In its place, which takes no room.
+void flip_last_byte(const std::filesystem::path& file) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(-1, std::ios::end);
+  const auto last = static_cast<char>(stream.get() ^ 1);
+  stream.seekp(-1, std::ios::end);
+  stream.put(last);
+}
+
+TEST(FullDisk, OlderCheckpointsMakeRoomForTheNextUnlessTheNewestIsDamaged) {
+  const TemporaryFolder folder;
+  const pid_t writer = in_child([&folder] {
+    constexpr int kKeep = 9;
+    const auto path = [&](std::int64_t round) { return folder.path() / global_name(round); };
+    if (!mount_small(folder.path(), "size=8m")) return kNoNamespace;
+    for (const std::int64_t round : {1, 2, 3}) save(folder.path(), example_global(round), kKeep);
+    flip_last_byte(path(3));
+    try {
+      save(folder.path(), example_global(4), kKeep);
+      return 1;
+    } catch (const std::system_error&) {
+    }
+    if (listing(folder.path()).size() != 3) return 2;
+    flip_last_byte(path(3));
+    save(folder.path(), example_global(4), kKeep);
+    const std::vector<std::string> left = {global_name(3), global_name(4)};
+    if (listing(folder.path()) != left) return 3;
+    return newest_global(folder.path())->round == 4 ? 0 : 4;
   });
   const int code = exit_code_of(writer);
   if (code == kNoNamespace) GTEST_SKIP() << "this machine lets nobody mount a tmpfs";

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <utility>
+
 #include "core/error.h"
 #include "core/file.h"
 #include "core/random.h"
@@ -102,6 +106,55 @@ TEST_F(DamageTest, ForeignFilesAreRefused) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("a learner checkpoint, not a global one"),
               std::string::npos);
+  }
+}
+
+// Sound files, sealed as they are.
+TEST_F(DamageTest, CountsThatNothingCanCountAreRefused) {
+  constexpr std::int64_t kHuge = 1LL << 62;
+  const std::pair<const char*, std::function<void(Global&)>> cases[] = {
+      {"round is -1", [](Global& state) { state.round = -1; }},
+      {"round is 4611686018427387904", [](Global& state) { state.round = kHuge; }},
+      {"tokens is -5", [](Global& state) { state.tokens = -5; }},
+      {"/clock/version is -1", [](Global& state) { state.common.versions.back() = -1; }},
+      {"/clock/incarnation is 2147483647",
+       [](Global& state) { state.incarnations.front() = 2147483647; }},
+      {"/clock/merged_tokens is 4611686018427387904",
+       [](Global& state) { state.merged_tokens.front() = kHuge; }},
+      {"/data/shards is 4611686018427387904",
+       [](Global& state) {
+         state.shards = {0, kHuge};
+       }},
+  };
+  for (const auto& [what, change] : cases) {
+    Global state = example_global(7);
+    change(state);
+    save_as(path_, state);
+    EXPECT_NE(refusal().find(what), std::string::npos) << what << ": " << refusal();
+    EXPECT_THROW(require_readable(path_), Error) << what;
+  }
+  save_as(path_, example_global(7));
+  require_readable(path_);
+}
+
+TEST_F(DamageTest, MomentsThatNoStepLeavesAreRefused) {
+  const std::pair<const char*, std::function<void(Learner&)>> cases[] = {
+      {"adam_m holds nan", [](Learner& state) { state.adam_m.back() = NAN; }},
+      {"adam_v holds inf", [](Learner& state) { state.adam_v.front() = INFINITY; }},
+      {"adam_v holds -1", [](Learner& state) { state.adam_v.front() = -1; }},
+      {"adam_steps is -1", [](Learner& state) { state.adam_steps = -1; }},
+      {"step is -1", [](Learner& state) { state.step = -1; }},
+  };
+  for (const auto& [what, change] : cases) {
+    Learner state = example_learner(0, 5);
+    change(state);
+    save(folder_.path(), state, 1);
+    try {
+      load_learner(folder_.path() / learner_name(0, state.step));
+      FAIL() << what;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string>
 
@@ -70,6 +71,7 @@ inline Learner example_learner(int learner, std::int64_t step, std::uint64_t see
   state.adam_steps = step - 1;
   state.adam_m = random_floats(state.common.parameters.size(), seed + 200);
   state.adam_v = random_floats(state.common.parameters.size(), seed + 300);
+  for (float& moment : state.adam_v) moment = std::abs(moment);
   state.random_state = 0xFEDCBA9876543210;
   state.steps_since = {7, 9};
   state.tokens_since = {14'336, 18'432};

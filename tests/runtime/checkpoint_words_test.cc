@@ -30,20 +30,22 @@ TEST(CheckpointWords, OnAFileThatARunGoesOnFrom) {
 }
 
 TEST(CheckpointWords, OnOptionsThatHaveChanged) {
-  const Description before = {{"out", "a"},         {"resume", "no"},    {"train.steps", "100"},
-                              {"train.seed", "1"},  {"train.lr", "0.1"}, {"chaos", "kill"},
-                              {"data.path", "one"}, {"gone.option", "5"}};
+  const Description before = {{"out", "a"},         {"resume", "no"},     {"train.steps", "100"},
+                              {"train.seed", "1"},  {"train.lr", "0.1"},  {"chaos", "kill"},
+                              {"data.path", "one"}, {"gone.option", "5"}, {"model.heads", "2"}};
   const Description now = {{"out", "b"},           {"resume", "yes"},
                            {"train.steps", "200"}, {"train.seed", "2"},
                            {"train.lr", "0.1"},    {"chaos", ""},
-                           {"data.path", "one"},   {"learner.2.data.path", "two"}};
+                           {"data.path", "one"},   {"learner.2.data.path", "two"},
+                           {"model.heads", "4"}};
   const auto changes = changes_since(before, now);
   EXPECT_EQ(changes.harmless,
             "chaos kill -> not set, gone.option 5 -> not set, "
             "train.steps 100 -> 200");
   EXPECT_EQ(changes.of_data_order, "learner.2.data.path not set -> two, train.seed 1 -> 2");
+  EXPECT_EQ(changes.of_model, "model.heads 2 -> 4");
   const auto none = changes_since(now, now);
-  EXPECT_EQ(none.harmless + none.of_data_order, "");
+  EXPECT_EQ(none.harmless + none.of_data_order + none.of_model, "");
 }
 
 }  // namespace
