@@ -1,9 +1,11 @@
 #include "baseline/conclude.h"
 
+#include <algorithm>
 #include <cmath>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "config/options.h"
 #include "core/log.h"
@@ -50,13 +52,16 @@ checkpoint::Global state_of(const runtime::Setup& setup, std::span<const float> 
 
 int conclude(const runtime::Job& job, checkpoint::Global state, const Trained& trained,
              Records& records) {
+  const std::vector<float> parameters = state.common.parameters;
+  const auto is_finite = [](float value) { return std::isfinite(value); };
   Ending ending;
   ending.complete = trained.complete;
-  ending.validation =
-      runtime::validation_score(*job.setup, *job.dataset, state.common.parameters,
-                                static_cast<int>(std::thread::hardware_concurrency()));
-  ending.diverged = trained.diverged || !std::isfinite(ending.validation.loss);
+  ending.diverged = trained.diverged || !std::ranges::all_of(parameters, is_finite);
+  // Before the validation, which may take long: whoever asked the run to end may not wait for it.
   ending.saved = ending.diverged || save(job, std::move(state), trained.rounds, records.tokens());
+  ending.validation = runtime::validation_score(
+      *job.setup, *job.dataset, parameters, static_cast<int>(std::thread::hardware_concurrency()));
+  ending.diverged = ending.diverged || !std::isfinite(ending.validation.loss);
   return records.conclude(ending);
 }
 

@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kSilence{30};
+constexpr double kLookSeconds = 1;
 // A thread of mpirun that ends hands its children to another one, between two looks at them.
 constexpr int kPollsWithout = 5;
 
@@ -66,6 +67,32 @@ bool SyncerWatch::is_dead() const {
   const auto& syncer = status["syncer"];
   return syncer.value("host", "") == host_name() &&
          ::kill(syncer.value("pid", ::getpid()), 0) != 0 && errno == ESRCH;
+}
+
+StandstillWatch::StandstillWatch(const fs::path& folder)
+    : path_(folder / "status.json"), seen_(identity_of(path_)) {}
+
+void StandstillWatch::look(double now) {
+  if (looked_ && now - *looked_ < kLookSeconds) return;
+  const double passed = looked_ ? std::min(now - *looked_, 2 * kLookSeconds) : 0;
+  looked_ = now;
+  const auto identity = identity_of(path_);
+  if (identity != seen_) {
+    seen_ = identity;
+    silent_ = 0;
+    read_status();
+  } else if (trains_) {
+    silent_ += passed;
+  }
+}
+
+void StandstillWatch::read_status() {
+  const auto status = nlohmann::json::parse(std::ifstream(path_), nullptr, false);
+  trains_ = status.is_object() && status.value("state", "") == "training";
+  if (!trains_ || !status.contains("syncer")) return;
+  const auto& syncer = status["syncer"];
+  syncer_ = "the syncer (pid " + std::to_string(syncer.value("pid", 0)) + " on " +
+            syncer.value("host", "?") + ")";
 }
 
 bool RanksWatch::are_gone() {

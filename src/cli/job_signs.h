@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace archipelago::cli {
@@ -42,6 +43,30 @@ class SyncerWatch {
  private:
   std::filesystem::path path_;
   std::filesystem::file_time_type started_ = std::filesystem::file_time_type::clock::now();
+};
+
+// How long a run that trains has stood still: a living syncer rewrites status.json every second.
+// Time in which this process itself stood still does not count.
+class StandstillWatch {
+ public:
+  explicit StandstillWatch(const std::filesystem::path& folder);
+
+  // To be called again and again, at `now` in seconds of any clock.
+  void look(double now);
+
+  double seconds() const { return silent_; }
+  // The syncer by its last status: "the syncer (pid 7 on host a)".
+  const std::string& syncer() const { return syncer_; }
+
+ private:
+  void read_status();
+
+  std::filesystem::path path_;
+  FileIdentity seen_;
+  std::optional<double> looked_;
+  bool trains_ = false;  // as of this start
+  std::string syncer_;
+  double silent_ = 0;
 };
 
 // Whether mpirun's ranks, which are its children where all run on this host, are all dead: it may

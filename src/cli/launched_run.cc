@@ -36,6 +36,8 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kHostsTime{20};     // for a word with every host
 constexpr double kStopTime = 30;                   // seconds for a start to see that it is to stop
+constexpr double kStandstillTold = 30;             // seconds without a word from the syncer, ...
+constexpr double kLongestStandstill = 600;         // ... after which the run is started again
 constexpr std::uintmax_t kSharedMemory = 1 << 18;  // bytes without which MPI's ranks stand still
 
 struct RunEnd {
@@ -248,14 +250,29 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   Job job(plan.command, plan.environment);
   const SyncerWatch syncer(folder);
   RanksWatch ranks(job.pid());
+  StandstillWatch standstill(folder);
+  bool standstill_told = false;
   bool over = false;
   // Asked to stop, it has had time to hear of it, and nothing to lose.
   const auto hangs_at_start = [&] { return stop.made_for(kStopTime) && !start.is_through(); };
+  const auto tell_of_standstill = [&] {
+    const bool silent = standstill.seconds() >= kStandstillTold;
+    if (silent && !standstill_told) {
+      log_warning(standstill.syncer() + " has given no sign of life for " +
+                  seconds_text(kStandstillTold) + "; learners train on, but nothing is merged");
+    }
+    standstill_told = silent;
+  };
+  const auto stands_still = [&] {
+    return standstill.seconds() >= (stop.made_for(kStopTime) ? kStopTime : kLongestStandstill);
+  };
   const auto is_over = [&] {
     stop.deliver();
     start.look(now());
-    over = over || hangs_at_start() || summary.is_new() || !start.missing().empty() ||
-           syncer.is_dead() || runtime::refusal_in(scratch.path()) ||
+    standstill.look(now());
+    tell_of_standstill();
+    over = over || hangs_at_start() || stands_still() || summary.is_new() ||
+           !start.missing().empty() || syncer.is_dead() || runtime::refusal_in(scratch.path()) ||
            (plan.rank_hosts.empty() && ranks.are_gone());
     if (lifeline && over) lifeline->release();
     if (lifeline) lifeline->beat(now());
@@ -275,6 +292,11 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
                                       said->value("reason", "") != runtime::kLauncherGone),
             .by_file = stopped_by_file(*said, config, stop),
             .summary = said};
+  }
+  if (stands_still()) {
+    log_error("the job is ended: " + standstill.syncer() + " gave no sign of life for " +
+              seconds_text(standstill.seconds()));
+    return {.code = static_cast<int>(ExitCode::try_again), .wanted = stop.made()};
   }
   if (end.interrupted || hangs_at_start()) {
     return {.code = static_cast<int>(ExitCode::try_again), .wanted = true};

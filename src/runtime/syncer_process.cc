@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "core/log.h"
+#include "core/units.h"
 #include "runtime/clock.h"
 #include "runtime/lifeline.h"
 #include "runtime/machine_settings.h"
@@ -80,9 +81,16 @@ sync::Nanoseconds SyncerProcess::elapsed_ns() const {
 
 // ---- One turn ----------------------------------------------------------------------------------
 
+void SyncerProcess::note_gap(double seconds) {
+  largest_gap_ = std::max(largest_gap_, seconds);
+  if (seconds < setup_.config.sync.suspect) return;
+  log_warning("the syncer stood still for " + seconds_text(seconds) +
+              " (stopped, or without a processor or a disk): nothing was merged meanwhile");
+}
+
 bool SyncerProcess::turn() {
   const double now = now_seconds();
-  if (statistics_.started() && !finish_) largest_gap_ = std::max(largest_gap_, now - last_turn_);
+  if (statistics_.started() && !finish_) note_gap(now - last_turn_);
   last_turn_ = now;
 
   replicate();

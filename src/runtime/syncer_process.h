@@ -69,6 +69,8 @@ class SyncerProcess {
 
   // One turn of the loop. False: the run is over, all learners have said goodbye.
   bool turn();
+  // So long after the turn before.
+  void note_gap(double seconds);
 
   // Writes the last checkpoint's outcome, how the model does on the validation split and
   // summary.json, then lets the islands go. The exit code.

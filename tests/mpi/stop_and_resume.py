@@ -1,5 +1,6 @@
 """Ending early and going on: by a file, by signals, by the syncer's death."""
 
+import pathlib
 import signal
 import time
 import unittest
@@ -164,6 +165,19 @@ class StopAndResume(MpiTest):
             time.sleep(0.05)
         self.assertEqual(run.finish(TRY_AGAIN)["outcome"], "stopped")
         self.assertFalse((run.out / "stop").exists())
+
+    def test_a_signal_ends_a_run_whose_syncer_hangs(self):
+        run = self.start(launch=True, train__steps=ENDLESS, sync__standby=0)
+        run.wait_until_training()
+        status = run.status()
+        run.kill(status["syncer"]["pid"], signal.SIGSTOP)
+        run.wait_for("that was told", lambda: "has given no sign of life" in run.log())
+        self.assertIsNone(run.process.poll())
+        run.kill(self.launcher(run), signal.SIGTERM)
+        self.assertEqual(run.wait(), TRY_AGAIN)
+        ranks = [pid for learner in status["learners"] for pid in learner["pids"]]
+        run.wait_for("the ranks were gone",
+                     lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in ranks))
 
     def test_two_runs_on_one_folder(self):
         run = self.begin()
