@@ -85,8 +85,9 @@ std::string last_words(const nlohmann::json& summary, const config::RunConfig& c
     if (accuracy == summary.end() || !accuracy->is_number()) return text;
     return text + ", accuracy " + fixed_text(100 * accuracy->get<double>(), 1) + " %";
   }
-  const std::string how =
-      outcome == "stopped" ? "stopped" : "ended (" + summary.value("reason", "?") + ")";
+  const std::string reason = summary.value("reason", "?");
+  std::string how = outcome == "stopped" ? "stopped" : "ended (" + reason + ")";
+  if (outcome == "stopped" && reason == runtime::kStopOfUser) how += " by " + reason;
   std::string text = how + at_percent(config.out);
   if (!config::has_syncer(config)) return text;  // these methods cannot go on
   if (outcome == "diverged") text += "; try a lower train.lr";

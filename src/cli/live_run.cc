@@ -46,9 +46,11 @@ LiveRun::Reading LiveRun::read() const {
 nlohmann::json LiveRun::status() const {
   Reading reading = read();
   if (reading.over()) {
-    throw Error(ExitCode::try_again, "the run in " + folder_.string() + " is over (" +
-                                         reading.status["state"].get<std::string>() +
-                                         "); start it again with --resume");
+    const auto state = reading.status["state"].get<std::string>();
+    throw Error(ExitCode::try_again,
+                "the run in " + folder_.string() + " is over (" + state +
+                    "); start it again with " +
+                    (state == "done" ? "--resume and a higher --train.steps" : "--resume"));
   }
   if (reading.silent()) {
     throw Error(ExitCode::try_again, "the run in " + folder_.string() + " has said nothing for " +

@@ -108,6 +108,13 @@ void add_end(std::ostream& out, const Setup& setup) {
       << " and a validation " << bytes_text(static_cast<double>(validation_bytes(setup))) << '\n';
 }
 
+// Where a run is planned on another machine than it is to train on.
+void add_device(std::ostream& out, const Setup& setup) {
+  if (setup.config.device != "cuda" || kernels::cuda_devices() > 0) return;
+  out << "device: this machine has no GPU to use (" << kernels::why_no_cuda()
+      << "); memory and speed below are a processor's\n";
+}
+
 void add_memory(std::ostream& out, const Setup& setup, std::int64_t data_bytes) {
   const auto& sync = setup.config.sync;
   out << "memory of each rank of a learner (" << sync.ranks_per_learner << " a learner):\n";
@@ -216,6 +223,7 @@ std::string describe_run(const Setup& setup, const data::Dataset* dataset) {
   const model::Size size = model::size_of(setup.config.model);
   std::ostringstream out;
   add_model(out, setup, size);
+  add_device(out, setup);
   add_memory(out, setup, dataset == nullptr ? 0 : dataset->bytes());
   add_checkpoints(out, setup);
   if (config::has_syncer(setup.config)) {

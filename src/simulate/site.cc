@@ -1,6 +1,7 @@
 #include "simulate/site.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -25,12 +26,15 @@ std::vector<TracedFailure> read_trace(const std::string& path, double chips) {
   if (path.empty()) return trace;
   auto file = open_to_read(path);
   if (!file) throw Error(ExitCode::configuration, "failure.trace: there is no file " + path);
-  std::string line;
-  for (int number = 1; std::getline(*file, line); ++number) {
-    if (line.empty() || line.front() == '#' || line.starts_with("time_s")) continue;
+  std::array<char, 4096> text{};
+  for (int number = 1; !file->eof(); ++number) {
     const auto refuse = [&](const std::string& problem) {
       throw Error(ExitCode::bad_data, path + ":" + std::to_string(number) + ": " + problem);
     };
+    file->getline(text.data(), std::ssize(text));
+    if (file->fail() && !file->eof()) refuse("a line that is no failure's: it is too long");
+    std::string line = text.data();
+    if (line.empty() || line.front() == '#' || line.starts_with("time_s")) continue;
     std::replace(line.begin(), line.end(), ',', ' ');
     std::istringstream fields(line);
     TracedFailure failure{};
