@@ -9,9 +9,14 @@
 namespace archipelago::data {
 namespace {
 
-void require_no_device(const std::filesystem::path& file) {
+void require_file(const std::filesystem::path& file) {
   std::error_code error;  // whoever reads it will say
   const auto type = std::filesystem::status(file, error).type();
+  if (type == std::filesystem::file_type::directory) {
+    throw Error(ExitCode::bad_data, "cannot read " + file.string() +
+                                        ": it is a folder; give its files, e.g. by $(find " +
+                                        file.string() + " -type f | sort)");
+  }
   if (type == std::filesystem::file_type::character || type == std::filesystem::file_type::block) {
     throw Error(ExitCode::bad_data, "cannot read " + file.string() +
                                         ": it is a device, which may have no end; give a file or "
@@ -27,7 +32,7 @@ void require_unpacked(std::string_view content, const std::filesystem::path& fil
 }
 
 std::string read_all(const std::vector<std::filesystem::path>& files) {
-  for (const auto& file : files) require_no_device(file);
+  for (const auto& file : files) require_file(file);
   std::string text;
   try {
     for (const std::filesystem::path& file : files) {
