@@ -70,6 +70,11 @@ void end_orphans() {
 
 }  // namespace
 
+void hold_signals() {
+  const sigset_t set = watched_signals();
+  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) fail("cannot block signals");
+}
+
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> all;
   std::error_code error;  // it, or a thread of it, has ended
@@ -87,7 +92,7 @@ Job::Job(const std::vector<std::string>& command,
   // Ctrl-C also ends a `tee` that reads this process's output: the job is yet to be stopped.
   pipe_action_ = std::signal(SIGPIPE, SIG_IGN);
   const sigset_t set = watched_signals();
-  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) fail("cannot block signals");
+  if (::sigprocmask(SIG_BLOCK, &set, &mask_before_) != 0) fail("cannot block signals");
   signals_ = FileDescriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_.valid()) fail("cannot receive signals");
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) fail("cannot adopt orphans");
@@ -104,8 +109,7 @@ Job::Job(const std::vector<std::string>& command,
 
 Job::~Job() {
   end_orphans();
-  const sigset_t set = watched_signals();
-  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
   std::signal(SIGPIPE, pipe_action_);
 }
 

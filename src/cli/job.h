@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -35,6 +36,9 @@ struct JobEnd {
 // where threads come and go meanwhile.
 std::vector<pid_t> children_of(pid_t pid);
 
+// From now on the signals that a Job reads wait for the next one while there is none.
+void hold_signals();
+
 enum class Errors { shown, dropped };
 
 // A child process in a process group of its own, its standard error filtered through StderrFilter
@@ -65,6 +69,7 @@ class Job {
   void look(const JobWatch& watch);
 
   void (*pipe_action_)(int) = nullptr;  // on SIGPIPE, before this Job
+  sigset_t mask_before_{};              // this thread's, likewise
   FileDescriptor signals_;
   FileDescriptor stderr_;
   StderrFilter filter_;

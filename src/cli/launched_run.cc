@@ -375,6 +375,8 @@ LaunchPlan plan_of(const config::RunConfig& config, const std::vector<std::strin
 
 int run_with_restarts(config::RunConfig config, std::vector<std::string> hosts,
                       const LaunchRules& rules) {
+  // One that comes between two starts is for the next; one behind the last changes no exit code.
+  hold_signals();
   // The job's command line holds every option; what a rank's environment says must not add to it.
   config::clear_environment();
   // A signal to this launcher must not stop the run of another one.

@@ -48,6 +48,21 @@ TEST_F(JobTest, GoesOnAfterTheProgramAsLongAsItIsTold) {
   EXPECT_EQ(asked, 3);
 }
 
+TEST_F(JobTest, ASignalBetweenTwoJobsIsForTheNextWhereSignalsAreHeld) {
+  sigset_t before;
+  ::sigprocmask(SIG_SETMASK, nullptr, &before);
+  hold_signals();
+  Job(shell("exit 0"), {}).wait(never_over());
+  ::kill(::getpid(), SIGTERM);
+  Job next(shell("exec sleep 600"), {});
+  const auto end_it = [&](int signal) {
+    EXPECT_EQ(signal, SIGTERM);
+    ::kill(next.pid(), SIGKILL);
+  };
+  EXPECT_EQ(next.wait({[] { return false; }, end_it}).code, 128 + SIGKILL);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
 TEST_F(JobTest, DropsStandardErrorWhereItIsToldTo) {
   ::testing::internal::CaptureStderr();
   Job(shell("echo one >&2; printf two >&2"), {}, Errors::dropped).wait(never_over());
