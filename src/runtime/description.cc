@@ -1,5 +1,6 @@
 #include "runtime/description.h"
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -27,12 +28,14 @@ Description describe(const Setup& setup, const data::Dataset& dataset) {
   return description;
 }
 
+// CBOR takes a path's bytes as they are, where JSON would want UTF-8.
 std::string to_text(const Description& description) {
-  return nlohmann::json(description).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(description);
+  return {bytes.begin(), bytes.end()};
 }
 
 Description description_from(const std::string& text) try {
-  return nlohmann::json::parse(text).get<Description>();
+  return nlohmann::json::from_cbor(text).get<Description>();
 } catch (const nlohmann::json::exception&) {
   throw Error(ExitCode::bad_data, "the syncer's options came in damaged");
 }

@@ -22,7 +22,7 @@ TEST(DescriptionTest, WhatOneSideDoesNotKnowIsADifference) {
 }
 
 TEST(DescriptionTest, ComesBackFromText) {
-  const Description one = {{"data.path", "h\"\\ö.h5"}, {"out", ""}};
+  const Description one = {{"data.path", "h\"\\ö.h5"}, {"out", ""}, {"no.utf8", "\xff\xc3"}};
   EXPECT_EQ(description_from(to_text(one)), one);
   EXPECT_THROW(description_from("{"), Error);
   EXPECT_THROW(description_from("[1]"), Error);
