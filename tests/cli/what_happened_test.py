@@ -82,6 +82,12 @@ class WhatHappened(unittest.TestCase):
         self.assertIn("\nlost 0", text)
         self.assertNotIn("launch", text)
 
+    def test_images(self):
+        text = self.tell(launch(), steps(0, 10, 4), summary={**SUMMARY, "final_val_accuracy": 0.875})
+        self.assertIn("at the end (nats)\nvalidation loss  1.5000 at the end, accuracy 87.5%\n", text)
+        text = self.tell(launch(), steps(0, 10, 4))
+        self.assertIn("at the end (nats a token)\nvalidation loss  1.5000 at the end\n", text)
+
     def test_silences(self):
         silent = lambda seconds, learner: {
             "t": seconds * 1e9, "silent": {"learner": learner, "step": 40, "seconds": 3.0}}
