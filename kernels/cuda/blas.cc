@@ -160,15 +160,12 @@ struct Blas::Call {
           p.transpose == Transpose::left ? p.m : p.k),
         b(p.b.precision, p.transpose == Transpose::right ? p.n : p.k,
           p.transpose == Transpose::right ? p.k : p.n),
-        c(p.c.precision, p.m, p.n),
-        // Where nothing is added, beta is 0 and c's own memory stands in.
-        added(p.add != nullptr ? p.add : p.c.data) {
+        c(p.c.precision, p.m, p.n) {
     describe(description, p);
   }
 
   Layout a, b, c;
   Description description;
-  const void* added;
 };
 
 std::vector<cublasLtMatmulAlgo_t> Blas::choices(const Product& product, int most) const {
@@ -182,7 +179,7 @@ std::vector<cublasLtMatmulAlgo_t> Blas::choices(const Product& product, int most
                                                 : CUBLASLT_REDUCTION_SCHEME_MASK));
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(product.b.data));
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(product.a.data));
-  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(call.added));
+  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(product.added()));
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(product.c.data));
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
   int count = 0;
@@ -228,7 +225,6 @@ std::optional<cublasLtMatmulAlgo_t>& Blas::algorithm(const Product& product, cud
   Product in_tiles = product;
   Rows& rows = product.transpose == Transpose::left ? in_tiles.k : in_tiles.m;
   rows = (rows + kRowsOfTile - 1) / kRowsOfTile * kRowsOfTile;
-  const Call call(product);
   const Kind kind = {static_cast<int>(product.a.precision),
                      static_cast<int>(product.c.precision),
                      static_cast<int>(product.transpose),
@@ -238,7 +234,7 @@ std::optional<cublasLtMatmulAlgo_t>& Blas::algorithm(const Product& product, cud
                      product.n,
                      alignment_of(product.a.data),
                      alignment_of(product.b.data),
-                     alignment_of(call.added),
+                     alignment_of(product.added()),
                      alignment_of(product.c.data),
                      alignment_of(product.bias),
                      alignment_of(product.auxiliary())};
@@ -261,7 +257,7 @@ bool Blas::run(const Call& call, const Product& product, const Algorithm& algori
   const float beta = product.add != nullptr ? 1 : 0;
   const cublasStatus_t status = cublasLtMatmul(
       handle_, call.description.get(), &one, product.b.data, call.b.get(), product.a.data,
-      call.a.get(), &beta, call.added, call.c.get(), product.c.data, call.c.get(), &algorithm,
+      call.a.get(), &beta, product.added(), call.c.get(), product.c.data, call.c.get(), &algorithm,
       workspace_.reserve<char>(kWorkspaceBytes), kWorkspaceBytes, stream);
   if (is_refusal(status)) return false;
   check_blas(status, "multiplying");

@@ -36,6 +36,8 @@ struct Product {
 
   // What cuBLASLt reads or writes beside the matrices.
   const void* auxiliary() const { return pre != nullptr ? pre : slope_at; }
+  // What it is told is added: where nothing is, times 0, c's own memory stands in.
+  const void* added() const { return add != nullptr ? add : c.data; }
 };
 
 // An algorithm is chosen once for each kind of product, and for each 128 rows of tokens more: the
