@@ -14,15 +14,19 @@
 namespace archipelago::checkpoint {
 namespace {
 
+// The incarnation of a place that nobody has had.
+constexpr int kNobodyYet = -1;
+
 [[noreturn]] void refuse(const std::string& why) { throw hdf5::Failure(why); }
 
-// What counts something: so small that no sum of it overflows, and that every tool keeps its
-// digits.
+// What counts something, from `least` on: so small that no sum of it overflows, and that every tool
+// keeps its digits.
 template <class T>
-void require_count(T value, const std::string& name) {
+void require_count(T value, const std::string& name, int least = 0) {
   constexpr std::int64_t kMost = sizeof(T) > sizeof(std::int32_t) ? 1LL << 53 : 1LL << 30;
-  if (std::cmp_less(value, 0) || std::cmp_greater(value, kMost)) {
-    refuse(name + " is " + std::to_string(value) + ", not from 0 to " + std::to_string(kMost));
+  if (std::cmp_less(value, least) || std::cmp_greater(value, kMost)) {
+    refuse(name + " is " + std::to_string(value) + ", not from " + std::to_string(least) + " to " +
+           std::to_string(kMost));
   }
 }
 
@@ -34,15 +38,15 @@ T read_count(hid_t file, const std::string& name) {
 }
 
 template <class T>
-std::vector<T> read_counts(hid_t file, const std::string& name) {
+std::vector<T> read_counts(hid_t file, const std::string& name, int least = 0) {
   std::vector<T> counts = hdf5::read_vector<T>(file, name);
-  for (const T count : counts) require_count(count, name);
+  for (const T count : counts) require_count(count, name, least);
   return counts;
 }
 
-// The same where so many are expected.
+// Where so many are expected.
 template <class T>
-std::vector<T> read_counts(hid_t file, const std::string& name, std::size_t expected) {
+std::vector<T> read_all_counts(hid_t file, const std::string& name, std::size_t expected) {
   std::vector<T> counts = read_counts<T>(file, name);
   if (counts.size() != expected) refuse(name + " has another length than the clock");
   return counts;
@@ -138,8 +142,8 @@ Global read_global(hid_t file) {
   state.round = read_count<std::int64_t>(file, "round");
   state.tokens = read_count<std::int64_t>(file, "tokens");
   state.momentum = read_tensors(file, kMomentum, state.common.tensors);
-  state.incarnations = read_counts<std::int32_t>(file, "/clock/incarnation");
-  state.merged_tokens = read_counts<std::int64_t>(
+  state.incarnations = read_counts<std::int32_t>(file, "/clock/incarnation", kNobodyYet);
+  state.merged_tokens = read_all_counts<std::int64_t>(
       file, "/clock/merged_tokens", state.incarnations.size() * state.common.versions.size());
   if (hdf5::has_member(file, "data")) {
     state.shards = read_counts<std::int64_t>(file, "/data/shards");
@@ -157,7 +161,7 @@ Learner read_learner(hid_t file) {
   state.tokens = read_count<std::int64_t>(file, "tokens");
   state.adam_steps = read_count<std::int64_t>(file, "adam_steps");
   state.random_state = hdf5::read_number<std::uint64_t>(file, "random_state");
-  state.cursor = read_counts<std::int64_t>(file, "/data/cursor", 1).front();
+  state.cursor = read_all_counts<std::int64_t>(file, "/data/cursor", 1).front();
   state.adam_m = read_tensors(file, kAdamM, state.common.tensors);
   require_moments(state.adam_m, std::numeric_limits<float>::lowest(), kAdamM);
   if (hdf5::has_member(hdf5::open_group(file, kInner).get(), "adam_v")) {
@@ -165,8 +169,8 @@ Learner read_learner(hid_t file) {
     require_moments(state.adam_v, 0, kAdamV);
   }
   const std::size_t fragments = state.common.versions.size();
-  state.steps_since = read_counts<std::int64_t>(file, "/clock/steps_since", fragments);
-  state.tokens_since = read_counts<std::int64_t>(file, "/clock/tokens_since", fragments);
+  state.steps_since = read_all_counts<std::int64_t>(file, "/clock/steps_since", fragments);
+  state.tokens_since = read_all_counts<std::int64_t>(file, "/clock/tokens_since", fragments);
   return state;
 }
 

@@ -86,11 +86,11 @@ nlohmann::json status_before(const Job& job) {
   return nlohmann::json::parse(read_file(job.folder.status()), nullptr, false);
 }
 
-// Where the options ask for less than the run was to train, and has trained, it is complete as it
-// stands: no start is to make it look otherwise.
+// A run that is complete stays so where the options ask for less than it has trained: no start is
+// to make it look otherwise. One that is not is brought to its end by that.
 void require_work_left(const Job& job) {
   const auto status = status_before(job);
-  if (!status.is_object()) return;
+  if (!status.is_object() || status.value("state", "") != "done") return;
   const std::int64_t budget = job.setup->token_budget();
   const auto trained = status.value("tokens", std::int64_t{0});
   if (budget >= status.value("token_budget", std::int64_t{0}) || trained < budget) return;
@@ -121,9 +121,9 @@ void restore(Job& job) {
   checkpoint::require_same_model(job.restored->common.tensors, job.setup->tensors,
                                  job.folder.checkpoints().string());
   require_same_options_of_model(job);
-  require_work_left(job);
   // Whether its clock and learners fit this run's.
   static_cast<void>(sync::Machine(machine_settings(*job.setup), restored_from(job.restored)));
+  require_work_left(job);
   tell_of_restored(job);
 }
 

@@ -119,6 +119,7 @@ TEST_F(DamageTest, CountsThatNothingCanCountAreRefused) {
       {"/clock/version is -1", [](Global& state) { state.common.versions.back() = -1; }},
       {"/clock/incarnation is 2147483647",
        [](Global& state) { state.incarnations.front() = 2147483647; }},
+      {"/clock/incarnation is -2", [](Global& state) { state.incarnations.back() = -2; }},
       {"/clock/merged_tokens is 4611686018427387904",
        [](Global& state) { state.merged_tokens.front() = kHuge; }},
       {"/data/shards is 4611686018427387904",
@@ -133,7 +134,9 @@ TEST_F(DamageTest, CountsThatNothingCanCountAreRefused) {
     EXPECT_NE(refusal().find(what), std::string::npos) << what << ": " << refusal();
     EXPECT_THROW(require_readable(path_), Error) << what;
   }
-  save_as(path_, example_global(7));
+  Global sound = example_global(7);
+  sound.incarnations.front() = -1;  // nobody has had that place
+  save_as(path_, sound);
   require_readable(path_);
 }
 

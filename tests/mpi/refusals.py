@@ -170,13 +170,17 @@ class Refusals(MpiTest):
         self.assert_refused(other_fragments, BAD_DATA, "fragments")
         other_words = self.resume(run, model__vocabulary=300)
         self.assert_refused(other_words, BAD_DATA, "wte.weight")
+        other_heads = self.resume(run, model__heads=1)
+        self.assert_refused(other_heads, BAD_DATA, "model.heads")
+        fewer_steps = self.resume(run, train__steps=30)
+        self.assert_refused(fewer_steps, CONFIGURATION, "nothing is left to train")
         self.assertEqual(self.contents(run.out), before)
 
         # The newest cut off: it is named, and the one before it used.
         checkpoints = sorted((run.out / "checkpoints").glob("global-*"))
         self.assertGreater(len(checkpoints), 1)
         checkpoints[-1].write_bytes(checkpoints[-1].read_bytes()[:5000])
-        again = self.resume(run)
+        again = self.resume(run, train__steps=120)
         again.finish(DONE)
         self.assertIn(checkpoints[-1].name, again.log())
         self.assertIn(f"goes on from round {int(checkpoints[-2].stem[7:])}", again.log())
@@ -197,7 +201,7 @@ class Refusals(MpiTest):
 
         for path in (run.out / "checkpoints").glob("global-*"):
             path.unlink()
-        again = self.resume(run)
+        again = self.resume(run, train__steps=120)
         again.finish(DONE)
         self.assert_warned_once(again, f"{run.out} holds a run, but no global checkpoint")
 
