@@ -4,8 +4,6 @@
 #include <cmath>
 #include <system_error>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "config/options.h"
 #include "core/log.h"
@@ -16,7 +14,8 @@
 namespace archipelago::baseline {
 namespace {
 
-bool save(const runtime::Job& job, checkpoint::Global state, std::int64_t rounds,
+// Fills in what `state` still lacks.
+bool save(const runtime::Job& job, checkpoint::Global& state, std::int64_t rounds,
           std::int64_t tokens) {
   const auto& sync = job.setup->config.sync;
   state.common.config = config::to_map(job.setup->config);
@@ -52,15 +51,15 @@ checkpoint::Global state_of(const runtime::Setup& setup, std::span<const float> 
 
 int conclude(const runtime::Job& job, checkpoint::Global state, const Trained& trained,
              Records& records) {
-  const std::vector<float> parameters = state.common.parameters;
   const auto is_finite = [](float value) { return std::isfinite(value); };
   Ending ending;
   ending.complete = trained.complete;
-  ending.diverged = trained.diverged || !std::ranges::all_of(parameters, is_finite);
+  ending.diverged = trained.diverged || !std::ranges::all_of(state.common.parameters, is_finite);
   // Before the validation, which may take long: whoever asked the run to end may not wait for it.
-  ending.saved = ending.diverged || save(job, std::move(state), trained.rounds, records.tokens());
-  ending.validation = runtime::validation_score(
-      *job.setup, *job.dataset, parameters, static_cast<int>(std::thread::hardware_concurrency()));
+  ending.saved = ending.diverged || save(job, state, trained.rounds, records.tokens());
+  ending.validation =
+      runtime::validation_score(*job.setup, *job.dataset, state.common.parameters,
+                                static_cast<int>(std::thread::hardware_concurrency()));
   ending.diverged = ending.diverged || !std::isfinite(ending.validation.loss);
   return records.conclude(ending);
 }

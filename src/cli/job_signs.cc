@@ -12,6 +12,8 @@
 
 #include "cli/job.h"
 #include "core/file.h"
+#include "core/log.h"
+#include "core/units.h"
 
 namespace archipelago::cli {
 namespace {
@@ -20,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kSilence{30};
 constexpr double kLookSeconds = 1;
+constexpr double kStandstillTold = 30;  // seconds
 // A thread of mpirun that ends hands its children to another one, between two looks at them.
 constexpr int kPollsWithout = 5;
 
@@ -38,6 +41,13 @@ FileIdentity identity_of(const fs::path& path) {
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   return std::pair{status.st_ino,
                    status.st_mtim.tv_sec * std::int64_t{1'000'000'000} + status.st_mtim.tv_nsec};
+}
+
+std::optional<double> Looks::next(double now) {
+  if (before_ && now - *before_ < kLookSeconds) return std::nullopt;
+  const double passed = before_ ? std::min(now - *before_, longest_) : 0;
+  before_ = now;
+  return passed;
 }
 
 Summary::Summary(const fs::path& folder)
@@ -73,17 +83,26 @@ StandstillWatch::StandstillWatch(const fs::path& folder)
     : path_(folder / "status.json"), seen_(identity_of(path_)) {}
 
 void StandstillWatch::look(double now) {
-  if (looked_ && now - *looked_ < kLookSeconds) return;
-  const double passed = looked_ ? std::min(now - *looked_, 2 * kLookSeconds) : 0;
-  looked_ = now;
+  const auto passed = looks_.next(now);
+  if (!passed) return;
   const auto identity = identity_of(path_);
   if (identity != seen_) {
     seen_ = identity;
     silent_ = 0;
     read_status();
   } else if (trains_) {
-    silent_ += passed;
+    silent_ += *passed;
   }
+  tell_if_silent();
+}
+
+void StandstillWatch::tell_if_silent() {
+  const bool silent = silent_ >= kStandstillTold;
+  if (silent && !told_) {
+    log_warning(syncer_ + " has given no sign of life for " + seconds_text(kStandstillTold) +
+                "; learners train on, but nothing is merged");
+  }
+  told_ = silent;
 }
 
 void StandstillWatch::read_status() {

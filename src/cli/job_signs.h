@@ -19,6 +19,22 @@ namespace archipelago::cli {
 using FileIdentity = std::optional<std::pair<ino_t, std::int64_t>>;
 FileIdentity identity_of(const std::filesystem::path& path);
 
+// When to look at a job again, and how long ago the look before was: at most `longest` seconds, as
+// time in which the launcher itself stood still, as in a job that Slurm suspends, is nobody's
+// fault.
+class Looks {
+ public:
+  explicit Looks(double longest) : longest_(longest) {}
+
+  // At `now` in seconds of any clock: seconds since the look before, 0 at the first; nothing where
+  // it is too early for another.
+  std::optional<double> next(double now);
+
+ private:
+  double longest_;
+  std::optional<double> before_;
+};
+
 // The run's summary.json, told apart from one that an earlier start left.
 class Summary {
  public:
@@ -46,12 +62,11 @@ class SyncerWatch {
 };
 
 // How long a run that trains has stood still: a living syncer rewrites status.json every second.
-// Time in which this process itself stood still does not count.
 class StandstillWatch {
  public:
   explicit StandstillWatch(const std::filesystem::path& folder);
 
-  // To be called again and again, at `now` in seconds of any clock.
+  // To be called again and again, at `now` in seconds of any clock. Warns once of each standstill.
   void look(double now);
 
   double seconds() const { return silent_; }
@@ -60,10 +75,12 @@ class StandstillWatch {
 
  private:
   void read_status();
+  void tell_if_silent();
 
   std::filesystem::path path_;
   FileIdentity seen_;
-  std::optional<double> looked_;
+  Looks looks_{2};
+  bool told_ = false;
   bool trains_ = false;  // as of this start
   std::string syncer_;
   double silent_ = 0;

@@ -36,8 +36,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kHostsTime{20};     // for a word with every host
 constexpr double kStopTime = 30;                   // seconds for a start to see that it is to stop
-constexpr double kStandstillTold = 30;             // seconds without a word from the syncer, ...
-constexpr double kLongestStandstill = 600;         // ... after which the run is started again
+constexpr double kLongestStandstill = 600;         // seconds until the run is started again
 constexpr std::uintmax_t kSharedMemory = 1 << 18;  // bytes without which MPI's ranks stand still
 
 struct RunEnd {
@@ -252,18 +251,9 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
   const SyncerWatch syncer(folder);
   RanksWatch ranks(job.pid());
   StandstillWatch standstill(folder);
-  bool standstill_told = false;
   bool over = false;
   // Asked to stop, it has had time to hear of it, and nothing to lose.
   const auto hangs_at_start = [&] { return stop.made_for(kStopTime) && !start.is_through(); };
-  const auto tell_of_standstill = [&] {
-    const bool silent = standstill.seconds() >= kStandstillTold;
-    if (silent && !standstill_told) {
-      log_warning(standstill.syncer() + " has given no sign of life for " +
-                  seconds_text(kStandstillTold) + "; learners train on, but nothing is merged");
-    }
-    standstill_told = silent;
-  };
   const auto stands_still = [&] {
     return standstill.seconds() >= (stop.made_for(kStopTime) ? kStopTime : kLongestStandstill);
   };
@@ -271,7 +261,6 @@ RunEnd run_once(const config::RunConfig& config, const std::vector<std::string>&
     stop.deliver();
     start.look(now());
     standstill.look(now());
-    tell_of_standstill();
     over = over || hangs_at_start() || stands_still() || summary.is_new() ||
            !start.missing().empty() || syncer.is_dead() || runtime::refusal_in(scratch.path()) ||
            (plan.rank_hosts.empty() && ranks.are_gone());

@@ -13,10 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLookSeconds = 1;
-// Time in which the launcher itself stood still, as in a job that Slurm suspends, is nobody's
-// fault.
-constexpr double kLongestLook = 5;
 constexpr std::size_t kMostNamed = 8;
 
 }  // namespace
@@ -55,15 +51,14 @@ bool StartWatch::status_says_so() const {
 
 void StartWatch::look(double now) {
   if (over_ || !missing_.empty()) return;
-  if (looked_ && now - *looked_ < kLookSeconds) return;
-  const double passed = looked_ ? std::min(now - *looked_, kLongestLook) : 0;
-  looked_ = now;
+  const auto passed = looks_.next(now);
+  if (!passed) return;
   if (status_says_so()) {
     over_ = true;
     remove_roll();
     return;
   }
-  for (Rank& rank : ranks_) look_at(rank, passed);
+  for (Rank& rank : ranks_) look_at(rank, *passed);
   missing_ = describe_missing();
 }
 

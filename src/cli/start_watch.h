@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,7 +55,7 @@ class StartWatch {
   std::filesystem::path status_;
   FileIdentity status_before_;
   double limit_;
-  std::optional<double> looked_;
+  Looks looks_{5};
   bool over_ = false;
   bool anybody_came_ = false;
   std::string missing_;

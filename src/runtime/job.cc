@@ -57,11 +57,10 @@ void check_options_and_data(Job& job, const config::RunConfig& config) {
   open_data(job, config);
 }
 
-void tell_of_restored(const Job& job) {
+void tell_of_restored(const Job& job, const OptionChanges& changes) {
   const auto file = job.folder.checkpoints() / checkpoint::global_name(job.restored->round);
   log_info(words_on_restored(job.restored->round, file));
   if (job.session.rank() != Layout::kSyncer) return;
-  const auto changes = changes_since(job.restored->common.config, config_map(*job.setup));
   if (!changes.harmless.empty()) {
     log_info("options that have changed since: " + changes.harmless);
   }
@@ -100,13 +99,6 @@ void require_work_left(const Job& job) {
                   std::to_string(budget) + "; give a higher --train.steps");
 }
 
-void require_same_options_of_model(const Job& job) {
-  const auto changes = changes_since(job.restored->common.config, config_map(*job.setup));
-  if (changes.of_model.empty()) return;
-  throw Error(ExitCode::bad_data, job.folder.checkpoints().string() + " holds another model: " +
-                                      changes.of_model + "; give the options it was trained with");
-}
-
 void restore(Job& job) {
   if (!job.setup->config.chaos.empty()) job.struck = struck_faults(job.folder.events());
   job.restored = checkpoint::newest_global(job.folder.checkpoints());
@@ -120,11 +112,16 @@ void restore(Job& job) {
   }
   checkpoint::require_same_model(job.restored->common.tensors, job.setup->tensors,
                                  job.folder.checkpoints().string());
-  require_same_options_of_model(job);
+  const auto changes = changes_since(job.restored->common.config, config_map(*job.setup));
+  if (!changes.of_model.empty()) {
+    throw Error(ExitCode::bad_data, job.folder.checkpoints().string() +
+                                        " holds another model: " + changes.of_model +
+                                        "; give the options it was trained with");
+  }
   // Whether its clock and learners fit this run's.
   static_cast<void>(sync::Machine(machine_settings(*job.setup), restored_from(job.restored)));
   require_work_left(job);
-  tell_of_restored(job);
+  tell_of_restored(job, changes);
 }
 
 // So that the launcher can tell a start whose syncer died from one that takes long.
@@ -262,8 +259,9 @@ std::optional<int> prepare_guest(Job& job, const config::RunConfig& config) {
         gpu = own_gpu(config, job.session.rank());
         open_data(job, config);
         std::filesystem::create_directories(job.folder.checkpoints());
-      }))
+      })) {
     return code;
+  }
   const auto gpus = gather_texts(job.session.size(), gpu);
   return attempt_together(
       job.session, [&] { require_own_gpu(gpus, static_cast<std::size_t>(job.session.rank())); });

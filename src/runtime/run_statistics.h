@@ -31,8 +31,8 @@ class RunStatistics {
   double seconds(double now) const { return started() ? now - first_step_ : 0; }
 
   // Useful tokens a second, as a share of what the learners that were wanted would have trained
-  // without a break at their mean seconds a step, at most 1. `tokens`: trained since the first step, each
-  // once; `living`: the last reports of those that still live.
+  // without a break at their mean seconds a step, at most 1. `tokens`: trained since the first
+  // step, each once; `living`: the last reports of those that still live.
   double goodput(std::int64_t tokens, double now, const std::vector<link::Report>& living) const;
 
   // Waited seconds over all lives, as a share of their time.

@@ -40,27 +40,36 @@ std::optional<int> attempt_together(const mpi::Session& session,
   return code;
 }
 
-std::vector<island::Member> gather_ranks(const Layout& layout) {
-  const island::MemberWire own = island::own_member();
-  std::vector<island::MemberWire> all(static_cast<std::size_t>(layout.world_size()));
+namespace {
+
+// What each rank of the world, which has so many, has.
+template <class Wire>
+std::vector<Wire> gather(int world_size, const Wire& own, const std::string& doing) {
+  std::vector<Wire> all(static_cast<std::size_t>(world_size));
   mpi::check(
       MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD),
-      "learning who plays which island");
+      doing);
+  return all;
+}
+
+}  // namespace
+
+std::vector<island::Member> gather_ranks(const Layout& layout) {
   std::vector<island::Member> ranks;
-  for (const auto& wire : all) ranks.push_back(island::from_wire(wire));
+  for (const auto& wire :
+       gather(layout.world_size(), island::own_member(), "learning who plays which island")) {
+    ranks.push_back(island::from_wire(wire));
+  }
   return ranks;
 }
 
 std::vector<std::string> gather_texts(int world_size, const std::string& own) {
-  using TextWire = std::array<char, 320>;
-  TextWire text{};
+  std::array<char, 320> text{};
   own.copy(text.data(), text.size() - 1);
-  std::vector<TextWire> all(static_cast<std::size_t>(world_size));
-  mpi::check(MPI_Allgather(&text, sizeof text, MPI_BYTE, all.data(), sizeof text, MPI_BYTE,
-                           MPI_COMM_WORLD),
-             "learning what the ranks have");
   std::vector<std::string> texts;
-  for (const TextWire& each : all) texts.emplace_back(each.data());
+  for (const auto& each : gather(world_size, text, "learning what the ranks have")) {
+    texts.emplace_back(each.data());
+  }
   return texts;
 }
 

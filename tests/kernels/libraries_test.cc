@@ -32,6 +32,8 @@ class LibrariesTest : public testing::Test {
     emulation::take_convolutions();
   }
 
+  ~LibrariesTest() override { emulation::offer_algorithms({1}); }
+
   // One product of each kind of linear map, on matrices of ones.
   void run_linear(Kernels& kernels, std::int64_t R, std::int64_t I, std::int64_t O) {
     const Buffer x(kernels, R * I), weight(kernels, I * O), bias(kernels, O), y(kernels, R * O),
@@ -304,7 +306,6 @@ TEST_F(LibrariesTest, TheFastestAlgorithmIsTakenUnlessRunsAreToBeTheSame) {
     multiply_rows(*kernels, 7);
     EXPECT_EQ(taken_choices(), (std::vector<std::size_t>{deterministic ? 0U : 2U}));
   }
-  emulation::offer_algorithms({1});
 }
 
 TEST_F(LibrariesTest, TryingAlgorithmsChangesNoResult) {
@@ -317,7 +318,6 @@ TEST_F(LibrariesTest, TryingAlgorithmsChangesNoResult) {
   d_weight.copy_in(std::vector<float>(I * O, 0.5F));
   const Buffer d_bias(*kernels, O);
   kernels->linear_backward_weight(d_weight.data(), d_bias.data(), x.data(), d_y.data(), R, I, O);
-  emulation::offer_algorithms({1});
   std::vector<float> sums(I * O);
   d_weight.copy_out(sums);
   EXPECT_EQ(sums, std::vector<float>(I * O, 6.5F)) << "added to once";
@@ -338,7 +338,6 @@ TEST_F(LibrariesTest, WithoutMemoryToTryAlgorithmsTheFirstIsTaken) {
   EXPECT_EQ(taken_choices(), (std::vector<std::size_t>{0}));
   fail_next("cudaMalloc", cudaErrorIllegalAddress);
   EXPECT_THROW(multiply(2), Error);
-  emulation::offer_algorithms({1});
 }
 
 TEST_F(LibrariesTest, NoTimeGoesToTryingWhereRowsChangeAllTheTime) {
@@ -350,7 +349,6 @@ TEST_F(LibrariesTest, NoTimeGoesToTryingWhereRowsChangeAllTheTime) {
   EXPECT_EQ(taken_choices(), (std::vector<std::size_t>{0}));
   multiply_rows(*kernels, 1);
   EXPECT_EQ(taken_choices(), (std::vector<std::size_t>{1}));
-  emulation::offer_algorithms({1});
 }
 
 // On images of ones and weights of zero: what y and the weight's gradient become.
